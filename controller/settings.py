@@ -1,0 +1,128 @@
+"""Settings: flags and environment → one frozen object, read once at the start.
+
+Every setting says its unit and why its default is what it is; `tfjob controller --help` and docs/OPERATIONS.md are made
+from the same table. Out: `Settings`. Never: read again later, or by the core (what decisions read is `policy`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from controller.errors import UserError
+from controller.model.settings import CleanPodPolicy, GangScheduler, PolicySettings
+
+ENVIRONMENT_PREFIX = "TFJOB_"
+
+
+def setting(default: Any, unit: str, reason: str, *, also: str | None = None) -> Any:
+    """One setting's default, its unit and the reason for the default; `also` names another tool's variable for it."""
+    return field(default=default, metadata={"unit": unit, "reason": reason, "also": also})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the controller was told. Problems in it are reported all together, by `read_settings`."""
+
+    database_url: str = setting("", "URL", "No default: the log is the truth, so its place is named by whoever runs it")
+    kubeconfig: Path | None = setting(None, "path", "Unset: $KUBECONFIG, ~/.kube/config, or the pod's service account")
+    context: str | None = setting(None, "name", "Unset: the kubeconfig's current context")
+    namespace: str | None = setting(None, "name", "Unset: all namespaces", also="KUBEFLOW_NAMESPACE")
+    cluster: str = setting("default", "name", "One cluster a database is the usual case; more need a name each")
+    default_clean_pod_policy: CleanPodPolicy = setting(
+        CleanPodPolicy.RUNNING, "All|Running|None", "At the end the resources must be released (RULES §6)"
+    )
+    cluster_domain: str = setting("", "DNS suffix", "`.svc` resolves in every cluster", also="CUSTOM_CLUSTER_DOMAIN")
+    gang_scheduler: GangScheduler = setting(
+        GangScheduler.NONE, "volcano|scheduler-plugins", "Most clusters have none"
+    )
+    pod_finalizer: bool = setting(False, "true|false", "Resuming covers outages of about 5 minutes (DESIGN §6)")
+    api_workers: int = setting(32, "requests at a time", "A job's pods start together; the server's own limits still hold")
+    inbox_bytes: int = setting(64 << 20, "bytes", "What is read while Postgres is away; then the watch is closed")
+    redaction_key_file: Path | None = setting(
+        None, "path", "Unset: a key of this process; mount one to compare hashed env values over restarts"
+    )
+    log_format: str = setting("people", "people|json", "A terminal is the first place where it is run")
+    log_level: str = setting("info", "debug|info|warning|error", "One line per decision")
+
+    @property
+    def policy(self) -> PolicySettings:
+        """The part that decisions read; it is written into the log (RULES §11)."""
+        return PolicySettings(
+            default_clean_pod_policy=self.default_clean_pod_policy,
+            gang_scheduler=self.gang_scheduler,
+            pod_finalizer=self.pod_finalizer,
+            cluster_domain=self.cluster_domain,
+        )
+
+
+def read_settings(flags: Mapping[str, Any], environment: Mapping[str, str]) -> Settings:
+    """Flags (None: not given) win over the environment, the environment over defaults.
+
+    Raises UserError (exit 2) that names every value which cannot be used, not only the first.
+    """
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    for each in fields(Settings):
+        raw = flags.get(each.name)
+        source = "--" + each.name.replace("_", "-")
+        if raw is None:
+            for variable in (ENVIRONMENT_PREFIX + each.name.upper(), each.metadata["also"]):
+                if variable and environment.get(variable):
+                    raw, source = environment[variable], "$" + variable
+                    break
+        if raw is None:
+            continue
+        try:
+            values[each.name] = _converted(each.name, raw)
+        except ValueError:
+            problems.append(f"{source}: {raw!r} is not {each.metadata['unit']}")
+    settings = Settings(**values)
+    problems += _contradictions(settings)
+    if problems:
+        raise UserError("; ".join(problems))
+    return settings
+
+
+def _converted(name: str, raw: Any) -> Any:
+    match name:
+        case "kubeconfig" | "redaction_key_file":
+            return Path(raw)
+        case "default_clean_pod_policy":
+            return CleanPodPolicy(raw)
+        case "gang_scheduler":
+            return GangScheduler(raw)
+        case "pod_finalizer":
+            if isinstance(raw, bool):
+                return raw
+            return {"true": True, "1": True, "false": False, "0": False}[_known(raw.lower(), "true", "1", "false", "0")]
+        case "api_workers" | "inbox_bytes":
+            number = int(raw)
+            if number < 1:
+                raise ValueError(raw)
+            return number
+        case "log_format":
+            return _known(raw, "people", "json")
+        case "log_level":
+            return _known(raw, "debug", "info", "warning", "error")
+        case _:
+            return raw
+
+
+def _known(value: str, *allowed: str) -> str:
+    if value not in allowed:
+        raise ValueError(value)
+    return value
+
+
+def _contradictions(settings: Settings) -> list[str]:
+    problems = []
+    if not settings.database_url:
+        problems.append("--database-url (or $TFJOB_DATABASE_URL) is needed: postgresql://user:password@host:5432/tfjob")
+    elif not settings.database_url.startswith(("postgresql://", "postgres://", "postgresql+asyncpg://")):
+        problems.append("--database-url is not a Postgres URL: it begins with postgresql://")
+    if settings.redaction_key_file and not settings.redaction_key_file.is_file():
+        problems.append(f"--redaction-key-file: there is no file {settings.redaction_key_file}")
+    return problems
