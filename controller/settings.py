@@ -39,7 +39,7 @@ class Settings:
         GangScheduler.NONE, "volcano|scheduler-plugins", "Most clusters have none"
     )
     pod_finalizer: bool = setting(False, "true|false", "Resuming covers outages of about 5 minutes (DESIGN §6)")
-    api_workers: int = setting(32, "requests at a time", "A job's pods start together; the server's own limits still hold")
+    api_workers: int = setting(32, "requests at a time", "A job's pods start together; the server's limits still hold")
     inbox_bytes: int = setting(64 << 20, "bytes", "What is read while Postgres is away; then the watch is closed")
     redaction_key_file: Path | None = setting(
         None, "path", "Unset: a key of this process; mount one to compare hashed env values over restarts"

@@ -1,3 +1,5 @@
-"""What every test may use: the fixtures of a real Postgres."""
+"""What every test may use: a real Postgres, the real control plane. Fixtures live beside what they start."""
 
-pytest_plugins = ["tests.postgres_fixture"]
+from __future__ import annotations
+
+pytest_plugins = ["tests.postgres_fixture", "tests.controlplane.fixtures"]

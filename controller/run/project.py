@@ -1,7 +1,7 @@
 """The projector: committed events → states, transitions, and what is to be asked for (DESIGN §2).
 
 In: events in the order of the log. Out: writes for the next commit (DECIDED events, transitions, snapshots, cursor) and
-requests whose DECIDED event is committed. Never: a rule (those are in fold/ and decide/), I/O, a second opinion on time.
+requests whose DECIDED event is committed. Never: a rule (those are in fold/ and decide/), I/O.
 """
 
 from __future__ import annotations

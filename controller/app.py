@@ -1,0 +1,56 @@
+"""The controller put together: settings and a client → loops over one event log, until told to stop.
+
+In: settings. Out: it runs; returns when `stop` is set and everything is drained. Never: a rule, or a loop of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+
+from controller import __version__
+from controller.errors import UserError
+from controller.kube import KubeClient, connect
+from controller.log import EventLog
+from controller.run.clock import SystemClock
+from controller.run.supervise import Supervisor
+from controller.settings import Settings
+
+
+class Controller:
+    """One controller process against one API server and one log."""
+
+    def __init__(self, settings: Settings, client: KubeClient) -> None:
+        self._settings = settings
+        self._client = client
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Runs until `stop`, then drains. Raises UserError when the log cannot be used, and what a loop died of."""
+        log = await EventLog.open(self._settings.database_url, cluster=self._settings.cluster)
+        try:
+            await Supervisor(self._settings, self._client, log, SystemClock(), holder()).run(stop)
+        finally:
+            await log.close()
+
+
+def holder() -> str:
+    """This process's name in the log."""
+    return f"{socket.gethostname()}/{os.getpid()} ({__version__})"
+
+
+async def run_until_signal(settings: Settings) -> None:
+    """`tfjob controller`: runs until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with await connect(settings.kubeconfig, settings.context, None) as client:
+        try:
+            await Controller(settings, client).run(stop)
+        except ExceptionGroup as group:
+            reasons, rest = group.split(UserError)
+            if reasons and rest is None:
+                raise UserError("; ".join(str(each) for each in reasons.exceptions), exit_code=1) from None
+            raise

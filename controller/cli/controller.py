@@ -1,0 +1,39 @@
+"""`tfjob controller`: the controller itself, against a cluster and a Postgres, until it is told to stop.
+
+In: flags and environment (controller/settings.py). Out: exit 0 after SIGTERM or Ctrl-C, 2 when it could not begin,
+1 when it had to give up.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+
+def run(
+    database_url: str | None = typer.Option(None, help="Postgres URL; also $TFJOB_DATABASE_URL."),
+    kubeconfig: Path | None = typer.Option(None, help="Unset: $KUBECONFIG, ~/.kube/config, or the pod's own account."),
+    context: str | None = typer.Option(None, help="Context of the kubeconfig."),
+    namespace: str | None = typer.Option(None, help="Only this namespace."),
+    cluster: str | None = typer.Option(None, help="This cluster's name in the database."),
+    default_clean_pod_policy: str | None = typer.Option(None, help="For v1 jobs that name none: All, Running, None."),
+    cluster_domain: str | None = typer.Option(None, help="Suffix of the addresses in TF_CONFIG."),
+    api_workers: int | None = typer.Option(None, help="API requests at a time."),
+    inbox_bytes: int | None = typer.Option(None, help="Bytes held in memory while Postgres is away."),
+    redaction_key_file: Path | None = typer.Option(None, help="Key under which values of env variables are hashed."),
+    log_format: str | None = typer.Option(None, help="people or json."),
+    log_level: str | None = typer.Option(None, help="debug, info, warning or error."),
+) -> None:
+    """Run the controller against a cluster, until SIGTERM or Ctrl-C."""
+    flags = dict(locals())
+    import asyncio
+    import os
+
+    from controller.app import run_until_signal
+    from controller.cli.logging import configure_logging
+    from controller.settings import read_settings
+
+    settings = read_settings(flags, os.environ)
+    configure_logging(settings.log_format, settings.log_level)
+    asyncio.run(run_until_signal(settings))

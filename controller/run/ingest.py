@@ -1,0 +1,99 @@
+"""The commit loop: what has arrived, and what the projector wants written, go into the log in one transaction.
+
+In: the inbox. Out: committed events to the projector, its requests to the performer. There is no waiting window: a
+commit takes what has come while the one before ran (DESIGN §3). Never: a request for something uncommitted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import structlog
+
+from controller.act import Request
+from controller.errors import Temporary
+from controller.kube.backoff import delay_seconds
+from controller.log import Append, Event, EventLog, NewEvent, SessionMark
+from controller.model.events import Timer
+from controller.run.clock import Clock
+from controller.run.inbox import Inbox
+from controller.run.project import SNAPSHOT_EVERY_SECONDS, Projector
+
+BATCH_ROWS = 500
+"""A commit's largest batch: beyond it the rows a second do not rise, and the lock is held for longer (DESIGN §4)."""
+
+log = structlog.get_logger("ingest")
+
+
+class Sink(Protocol):
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Takes requests whose DECIDED event is committed."""
+
+
+class Ingest:
+    """One writer: nothing else in the process commits to the event log."""
+
+    def __init__(
+        self,
+        event_log: EventLog,
+        inbox: Inbox[NewEvent | SessionMark],
+        projector: Projector,
+        clock: Clock,
+        *,
+        performer: Sink,
+        on_timers: Callable[[str, tuple[Timer, ...]], None],
+    ) -> None:
+        self._log = event_log
+        self._inbox = inbox
+        self._projector = projector
+        self._clock = clock
+        self._performer = performer
+        self._on_timers = on_timers
+        self.commit_count = 0
+
+    async def run(self) -> None:
+        """Commits until cancelled."""
+        while True:
+            busy = self._projector.has_writes() or len(self._inbox) > 0
+            if not busy:
+                await self._inbox.wait(SNAPSHOT_EVERY_SECONDS if self._projector.is_dirty() else None)
+            await self.run_once()
+
+    async def run_once(self) -> list[Event]:
+        """One commit of what is there, folded; returns its events. With nothing to write there is no commit."""
+        items = self._inbox.take(BATCH_ROWS)
+        writes = self._projector.take_writes()
+        if not items and not writes:
+            return []
+        append = Append(
+            events=[*writes.decided, *(item for item in items if isinstance(item, NewEvent))],
+            marks=[item for item in items if isinstance(item, SessionMark)],
+            transitions=writes.transitions,
+            snapshots=writes.snapshots,
+            cursor=writes.cursor,
+        )
+        events = await self._committed(append)
+        requests = self._projector.fold(events)
+        self._projector.decide(self._clock.now())
+        for uid, timers in self._projector.timers_changed().items():
+            self._on_timers(uid, timers)
+        if requests:
+            self._performer.submit(requests)
+        return events
+
+    async def _committed(self, append: Append) -> list[Event]:
+        """Commits, again and again while Postgres is away; a repeat appends nothing twice. Raises Fenced."""
+        failures = 0
+        while True:
+            try:
+                events = await self._log.commit(append)
+            except Temporary as error:
+                failures += 1
+                delay = max(error.retry_after_seconds, delay_seconds(failures))
+                log.warning("the log cannot be written", error=str(error), again_in_seconds=round(delay, 1))
+                await asyncio.sleep(delay)
+            else:
+                self.commit_count += 1
+                return events
