@@ -1,0 +1,429 @@
+"""The HTTP face of the store: requests in, responses and watch streams out.
+
+In: aiohttp requests. Out: the store's answers in Kubernetes' wire forms.
+Never: a rule of the API; whatever a request means is decided in store.py and the modules it uses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import random
+from collections.abc import AsyncIterable, Callable
+from typing import Any
+
+import msgspec
+import yaml
+from aiohttp import web
+
+from controller.local.apiserver import discovery, openapi
+from controller.local.apiserver.answers import bookmark_body, encoded, object_bytes, page_bytes, representation_of
+from controller.local.apiserver.applying import apply_patch, patch_maker
+from controller.local.apiserver.binding import bind
+from controller.local.apiserver.deletion import DeleteOptions
+from controller.local.apiserver.failures import (
+    ApiFailure,
+    bad_request,
+    forbidden_field,
+    invalid,
+    method_not_allowed,
+    not_implemented,
+    too_large_resource_version,
+)
+from controller.local.apiserver.listing import ListParameters, page_of, predicate_of, revision_of
+from controller.local.apiserver.reading import WriteOptions
+from controller.local.apiserver.requests import (
+    Form,
+    NoSuchPath,
+    Target,
+    decoded,
+    duplicate_fields,
+    form_of,
+    is_true,
+    patch_kind,
+    target_of,
+    wants_aggregated,
+)
+from controller.local.apiserver.revisions import Stored
+from controller.local.apiserver.store import Store
+from controller.local.apiserver.watches import Watch, WatchRequest
+
+Json = dict[str, Any]
+LogReader = Callable[..., Any]
+
+_HEADERS = {"Cache-Control": "no-cache, private"}
+# How long a read waits for a resourceVersion that is not there yet, as the API server's watch cache does.
+FUTURE_READ_SECONDS = 3.0
+
+
+class Handlers:
+    """All routes of one server. `log_reader` may be set later, when the kubelet has started."""
+
+    def __init__(self, store: Store, *, bookmark_interval_seconds: float, token: str | None) -> None:
+        self.store = store
+        self.log_reader: LogReader | None = None
+        self.bookmark_interval_seconds = bookmark_interval_seconds
+        self.token = token
+        self.watches: set[Watch] = set()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """The one entry: every path and method."""
+        try:
+            self._check_token(request)
+            return await self._routed(request)
+        except NoSuchPath:
+            return web.Response(status=404, text="404 page not found\n", headers=_HEADERS)
+        except ApiFailure as failure:
+            return _json(failure.status(), failure.code)
+
+    def _check_token(self, request: web.Request) -> None:
+        if self.token is None or request.path in ("/healthz", "/livez", "/readyz", "/version"):
+            return
+        if request.headers.get("Authorization") != f"Bearer {self.token}":
+            raise ApiFailure(401, "Unauthorized", "Unauthorized")
+
+    async def _routed(self, request: web.Request) -> web.StreamResponse:
+        path = request.path.rstrip("/") or "/"
+        plain = self._plain(request, path)
+        if plain is not None:
+            return plain
+        if not path.startswith(("/api/", "/apis/")):
+            raise NoSuchPath
+        target = target_of(self.store.registry, path)
+        match request.method, bool(target.name), target.subresource:
+            case "GET", True, "":
+                if is_true(request.query.get("watch")):
+                    return await self._collection(request, target)
+                return self._get(request, target)
+            case "GET", True, "status":
+                return self._get(request, target)
+            case "GET", True, "log":
+                return await self._log(request, target)
+            case "GET", False, _:
+                return await self._collection(request, target)
+            case "POST", False, _:
+                return await self._create(request, target)
+            case "POST", True, "binding":
+                return await self._bind(request, target)
+            case "PUT", True, "" | "status":
+                return await self._put(request, target)
+            case "PUT", True, "finalize":
+                raise not_implemented("the subresource finalize of namespaces")
+            case "PATCH", True, "" | "status":
+                return await self._patch(request, target)
+            case "DELETE", True, "":
+                return await self._delete(request, target)
+            case "DELETE", False, _ if "deletecollection" in target.resource.verbs:
+                return await self._delete_collection(request, target)
+        raise method_not_allowed()
+
+    # --- what the server says of itself ------------------------------------------------------------------------
+
+    def _plain(self, request: web.Request, path: str) -> web.Response | None:
+        registry = self.store.registry
+        match path:
+            case "/healthz" | "/livez" | "/readyz":
+                return web.Response(text="ok", headers=_HEADERS)
+            case "/version":
+                return _json(discovery.VERSION)
+            case "/openapi/v2":
+                return _json(openapi.swagger())
+            case "/openapi/v3":
+                return _json(openapi.index(registry))
+            case "/api" | "/apis" if wants_aggregated(request.headers.get("Accept", "")):
+                body = encoded(discovery.aggregated(registry, core=path == "/api"))
+                kind = {"Content-Type": discovery.AGGREGATED_TYPE, "Vary": "Accept"}
+                return web.Response(body=body, headers=_HEADERS | kind)
+            case "/api":
+                return _json(discovery.api_versions(request.host))
+            case "/apis":
+                return _json(discovery.api_group_list(registry))
+        if path.startswith("/openapi/v3/"):
+            return _json_or_404(openapi.document(registry, path.removeprefix("/openapi/v3/")))
+        parts = path.strip("/").split("/")
+        if parts[0] == "apis" and len(parts) == 2:
+            return _json_or_404(discovery.api_group(registry, parts[1]))
+        if parts[0] == "apis" and len(parts) == 3:
+            return _json_or_404(discovery.api_resource_list(registry, parts[1], parts[2]))
+        if parts == ["api", "v1"]:
+            return _json_or_404(discovery.api_resource_list(registry, "", "v1"))
+        return None
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def _get(self, request: web.Request, target: Target) -> web.Response:
+        form = form_of(request.headers.get("Accept", ""))
+        stored = self.store.get_stored(target.resource, target.namespace, target.name)
+        return self._object(request, target, stored, 200, form)
+
+    def _object(
+        self,
+        request: web.Request,
+        target: Target,
+        stored: Stored,
+        status: int = 200,
+        form: Form | None = None,
+        options: WriteOptions | None = None,
+    ) -> web.Response:
+        shape = form or form_of(request.headers.get("Accept", ""))
+        target = self._fresh(target)
+        body = object_bytes(self.store, target, stored, shape, request.query.get("includeObject", "Metadata"))
+        return _response(body, status, shape, self._warnings(target, options))
+
+    def _fresh(self, target: Target) -> Target:
+        # a CRD may have been written since the target was looked up
+        resource = self.store.fresh(target.resource)
+        version = resource.version_of(target.version.name) or target.version
+        return Target(resource, version, target.namespace, target.name, target.subresource)
+
+    def _warnings(self, target: Target, options: WriteOptions | None) -> list[str]:
+        warnings = list(options.warnings) if options else []
+        if target.version.deprecation_warning is not None:
+            name = f"{target.resource.group}/{target.version.name} {target.resource.kind}"
+            warnings.append(target.version.deprecation_warning or f"{name} is deprecated")
+        return warnings
+
+    async def _collection(self, request: web.Request, target: Target) -> web.StreamResponse:
+        form = form_of(request.headers.get("Accept", ""))
+        asked = ListParameters.of(request.query)
+        fields = asked.fields
+        if target.name:
+            fields = ",".join(part for part in (f"metadata.name={target.name}", fields) if part)
+        selects = predicate_of(target.resource, target.version, asked.labels, fields)
+        if is_true(request.query.get("watch")):
+            return await self._watch(request, target, form, asked, selects)
+        await self._reached(revision_of(asked.resource_version))
+
+        def body_of(stored: Stored) -> Json:
+            return self.store.body_in(stored, target.resource, target.version)
+
+        page = page_of(self.store.revisions, target.resource, target.namespace, asked, selects, body_of)
+        include = request.query.get("includeObject", "Metadata")
+        return _response(page_bytes(self.store, target, page, form, include), 200, form, self._warnings(target, None))
+
+    async def _reached(self, revision: int) -> None:
+        if revision <= self.store.revisions.current:
+            return
+        loop = asyncio.get_running_loop()
+        reached = asyncio.Event()
+        end = self.store.subscribe(lambda change: reached.set() if change.revision >= revision else None)
+        ends_at = loop.time() + FUTURE_READ_SECONDS
+        try:
+            await asyncio.wait_for(reached.wait(), ends_at - loop.time())
+        except TimeoutError:
+            raise too_large_resource_version(revision, self.store.revisions.current) from None
+        finally:
+            end()
+
+    async def _watch(
+        self, request: web.Request, target: Target, form: Form, asked: ListParameters, selects: Any
+    ) -> web.StreamResponse:
+        sends = request.query.get("sendInitialEvents")
+        _check_watch(asked, sends)
+        since = revision_of(asked.resource_version)
+        try:
+            timeout = float(request.query.get("timeoutSeconds") or 0)
+        except ValueError:
+            raise bad_request("timeoutSeconds must be a number") from None
+        sends_initial = None if sends is None else is_true(sends)
+        watch = Watch(
+            self.store,
+            WatchRequest(
+                resource=target.resource,
+                version=target.version,
+                namespace=target.namespace,
+                selects=selects,
+                since=since if since and not sends_initial else None,
+                representation=representation_of(
+                    self.store, target, form, request.query.get("includeObject", "Metadata")
+                ),
+                wants_bookmarks=is_true(request.query.get("allowWatchBookmarks")),
+                sends_initial_events=sends_initial,
+                # without a timeout the server ends a watch after 30 to 60 minutes
+                timeout_seconds=timeout or random.uniform(1800, 3600),
+                bookmark_interval_seconds=self.bookmark_interval_seconds,
+                bookmark=lambda revision, annotations: bookmark_body(target, form, revision, annotations),
+            ),
+        )
+        response = web.StreamResponse(headers=_HEADERS | {"Content-Type": "application/json"})
+        response.enable_chunked_encoding()
+        self.watches.add(watch)
+        try:
+            await response.prepare(request)
+            async for lines in watch.lines():
+                await response.write(lines)
+            await response.write_eof()
+        except (ConnectionResetError, ConnectionError):
+            pass
+        finally:
+            watch.stop()
+            self.watches.discard(watch)
+        return response
+
+    # --- writing -----------------------------------------------------------------------------------------------
+
+    async def _read(self, request: web.Request, options: WriteOptions) -> Any:
+        raw = await request.read()
+        kind = request.headers.get("Content-Type", "")
+        body = decoded(raw, kind)
+        if options.field_validation != "Ignore" and not kind.startswith("application/yaml"):
+            words = [f'duplicate field "{name}"' for name in duplicate_fields(raw)]
+            if words and options.field_validation == "Strict":
+                raise bad_request(f"strict decoding error: {', '.join(words)}")
+            options.warnings.extend(words)
+        return body
+
+    async def _create(self, request: web.Request, target: Target) -> web.Response:
+        options = _write_options(request)
+        body = await self._read(request, options)
+        if target.resource.namespaced and not target.namespace:
+            raise method_not_allowed()
+        stored = self.store.create_from(target.resource, target.version, target.namespace, body, options)
+        return self._object(request, target, stored, 201, options=options)
+
+    async def _bind(self, request: web.Request, target: Target) -> web.Response:
+        body = decoded(await request.read(), request.headers.get("Content-Type", ""))
+        bind(self.store, target.namespace, target.name, body)
+        done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+        return _json(done, 201)
+
+    async def _put(self, request: web.Request, target: Target) -> web.Response:
+        options = _write_options(request)
+        body = await self._read(request, options)
+        stored, created = self.store.put(
+            target.resource, target.version, target.namespace, target.name, body, options, target.subresource
+        )
+        return self._object(request, target, stored, 201 if created else 200, options=options)
+
+    async def _patch(self, request: web.Request, target: Target) -> web.Response:
+        kind = patch_kind(request.headers.get("Content-Type", ""), target.resource)
+        raw = await request.read()
+        options = _write_options(request)
+        if kind == "apply":
+            options.manager = request.query.get("fieldManager", "")
+            options.force = is_true(request.query.get("force"))
+            stored, created = apply_patch(self.store, target, decoded(raw, "application/yaml"), options)
+            return self._object(request, target, stored, 201 if created else 200, options=options)
+        if "force" in request.query:
+            cause = forbidden_field("force", "may not be specified for non-apply patch")
+            raise invalid("PatchOptions", "meta.k8s.io", "", [cause])
+        make = patch_maker(kind, target, decoded(raw, "application/json"))
+        stored = self.store.patch(
+            target.resource,
+            target.version,
+            target.namespace,
+            target.name,
+            make,
+            options,
+            subresource=target.subresource,
+            patch_text=raw.decode(errors="replace"),
+        )
+        return self._object(request, target, stored, options=options)
+
+    async def _delete_options(self, request: web.Request) -> DeleteOptions:
+        raw = await request.read()
+        body = decoded(raw, request.headers.get("Content-Type", "")) if raw else {}
+        if not isinstance(body, dict) or body.get("kind", "DeleteOptions") != "DeleteOptions":
+            raise bad_request("the body of a DELETE must be DeleteOptions")
+        return DeleteOptions.of(body, dict(request.query))
+
+    async def _delete(self, request: web.Request, target: Target) -> web.Response:
+        options = await self._delete_options(request)
+        done = self.store.delete(target.resource, target.namespace, target.name, options)
+        if not done.is_gone or target.resource.answers_deleted_object:
+            status = 202 if not done.is_gone and options.propagation_policy in ("Foreground", "Background") else 200
+            if options.propagation_policy == "Background":
+                status = 200
+            return self._object(request, target, done.last, status)
+        metadata = done.last.body["metadata"]
+        details = {"name": metadata["name"], "group": target.resource.group, "kind": target.resource.plural}
+        details = {key: value for key, value in details.items() if value} | {"uid": metadata["uid"]}
+        body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+        return _json(body)
+
+    async def _delete_collection(self, request: web.Request, target: Target) -> web.Response:
+        options = await self._delete_options(request)
+        asked = ListParameters.of(request.query)
+        form = form_of(request.headers.get("Accept", ""))
+        page = self.store.delete_collection(target.resource, target.version, target.namespace, asked, options)
+        return _response(page_bytes(self.store, target, page, form), 200, form, [])
+
+    # --- logs --------------------------------------------------------------------------------------------------
+
+    async def _log(self, request: web.Request, target: Target) -> web.StreamResponse:
+        pod = self.store.get_stored(target.resource, target.namespace, target.name).body
+        names = [container["name"] for container in pod["spec"]["containers"]]
+        container = request.query.get("container") or names[0]
+        if not request.query.get("container") and len(names) > 1:
+            listed = " ".join(names)
+            text = f"a container name must be specified for pod {target.name}, choose one of: [{listed}]"
+            raise bad_request(text)
+        if container not in names + [c["name"] for c in pod["spec"].get("initContainers") or []]:
+            raise bad_request(f"container {container} is not valid for pod {target.name}")
+        if self.log_reader is None:
+            raise not_implemented("pod logs while no kubelet is connected")
+        options = {key: value for key, value in request.query.items() if key != "container"}
+        found = self.log_reader(target.namespace, target.name, container, **options)
+        if inspect.isawaitable(found):
+            found = await found
+        if isinstance(found, bytes):
+            return web.Response(body=found, headers=_HEADERS | {"Content-Type": "text/plain"})
+        return await _streamed(request, found)
+
+
+async def _streamed(request: web.Request, chunks: AsyncIterable[bytes]) -> web.StreamResponse:
+    response = web.StreamResponse(headers=_HEADERS | {"Content-Type": "text/plain"})
+    response.enable_chunked_encoding()
+    await response.prepare(request)
+    async for chunk in chunks:
+        await response.write(chunk)
+    await response.write_eof()
+    return response
+
+
+def _check_watch(asked: ListParameters, sends: str | None) -> None:
+    match = asked.resource_version_match
+    causes = []
+    if sends is not None and match != "NotOlderThan":
+        text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        causes.append(forbidden_field("resourceVersionMatch", text))
+    elif sends is None and match:
+        text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        causes.append(forbidden_field("resourceVersionMatch", text))
+    if causes:
+        raise invalid("ListOptions", "meta.k8s.io", "", causes)
+
+
+def _write_options(request: web.Request) -> WriteOptions:
+    query = request.query
+    dry_run = query.getall("dryRun", [])
+    if any(value != "All" for value in dry_run):
+        raise bad_request(f"dryRun must be All, not {dry_run[0]}")
+    validation = query.get("fieldValidation") or "Warn"
+    if validation not in ("Ignore", "Strict", "Warn"):
+        text = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
+        raise bad_request(f"fieldValidation: {text}")
+    agent = request.headers.get("User-Agent", "")
+    manager = query.get("fieldManager") or agent.partition("/")[0] or "unknown"
+    return WriteOptions(dry_run=bool(dry_run), field_validation=validation, manager=manager)
+
+
+def _json(body: Json, status: int = 200) -> web.Response:
+    return web.Response(body=encoded(body), status=status, headers=_HEADERS | {"Content-Type": "application/json"})
+
+
+def _json_or_404(body: Json | None) -> web.Response:
+    if body is None:
+        raise NoSuchPath
+    return _json(body)
+
+
+def _response(body: bytes, status: int, form: Form, warnings: list[str]) -> web.Response:
+    kind = "application/json"
+    if form.is_yaml:
+        body, kind = yaml.safe_dump(msgspec.json.decode(body)).encode(), "application/yaml"
+    response = web.Response(body=body, status=status, headers=_HEADERS | {"Content-Type": kind})
+    for warning in warnings:
+        text = warning.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{text}"')
+    return response

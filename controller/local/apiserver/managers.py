@@ -1,0 +1,285 @@
+"""Who set which field: `metadata.managedFields`, and server-side apply, which is decided by it.
+
+In: the body before and after a write, the manager's name. Out: the body with its managers, merged for an apply.
+Never: storage; an apply's result is written like any other update.
+
+A field set is a set of paths in the form of FieldsV1 (`f:` a field, `k:` an element of a keyed list, `v:` of a set).
+Kept simple: ownership is by leaf; a change of a list's or map's kind in a newer CRD version does not move ownership,
+and applied fields keep the API version they were first written in.
+https://kubernetes.io/docs/reference/using-api/server-side-apply/
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+from controller.local.apiserver.builtin import node_of
+from controller.local.apiserver.failures import Cause, apply_conflict
+from controller.local.apiserver.resources import ApiVersion, Resource
+from controller.local.apiserver.schema import Node
+
+Json = dict[str, Any]
+Path = tuple[str, ...]
+Leaves = dict[Path, Any]
+
+_UNTRACKED_METADATA = frozenset({
+    "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink",
+    "deletionTimestamp", "deletionGracePeriodSeconds",
+})  # fmt: skip
+_KEY_DEFAULTS = {"protocol": "TCP"}
+
+
+def _element(item: Any, node: Node) -> str:
+    keys = node.raw.get("x-kubernetes-list-map-keys")
+    if keys and isinstance(item, dict):
+        chosen = {key: item.get(key, _KEY_DEFAULTS.get(key)) for key in keys}
+        return "k:" + json.dumps(
+            {k: v for k, v in chosen.items() if v is not None}, sort_keys=True, separators=(",", ":")
+        )
+    return "v:" + json.dumps(item, sort_keys=True, separators=(",", ":"))
+
+
+def _child(node: Node | None, key: str) -> Node | None:
+    if node is None:
+        return None
+    if key == "metadata" and (node.root or node.embedded):
+        return node_of("V1ObjectMeta")
+    return node.child_of(key)
+
+
+def _is_keyed(node: Node | None) -> bool:
+    return node is not None and node.raw.get("x-kubernetes-list-type") in ("map", "set")
+
+
+def _collect(value: Any, node: Node | None, path: Path, leaves: Leaves) -> None:
+    atomic = node is not None and node.raw.get("x-kubernetes-map-type") == "atomic"
+    if isinstance(value, dict) and value and not atomic:
+        for key, inner in value.items():
+            _collect(inner, _child(node, key), (*path, f"f:{key}"), leaves)
+        if len(path) > 1:
+            leaves[(*path, ".")] = None
+    elif isinstance(value, list) and node is not None and _is_keyed(node):
+        for item in value:
+            here = (*path, _element(item, node))
+            if isinstance(item, dict):
+                _collect(item, node.items, here, leaves)
+            else:
+                leaves[here] = item
+    else:
+        leaves[path] = value
+
+
+def leaves_of(body: Json, version: ApiVersion) -> Leaves:
+    """Every owned path of a body with its value; what only the server writes is left out."""
+    leaves: Leaves = {}
+    for key, value in body.items():
+        if key in ("apiVersion", "kind"):
+            continue
+        if key == "metadata":
+            value = {k: v for k, v in value.items() if k not in _UNTRACKED_METADATA}
+            if not value:
+                continue
+        _collect(value, _child(version.schema, key), (f"f:{key}",), leaves)
+    return leaves
+
+
+def _nested(paths: set[Path]) -> Json:
+    tree: Json = {}
+    for path in sorted(paths):
+        place = tree
+        for part in path:
+            place = place.setdefault(part, {})
+    return tree
+
+
+def _paths_of(tree: Json) -> set[Path]:
+    found: set[Path] = set()
+
+    def visit(place: Json, path: Path) -> None:
+        if not place and path:
+            found.add(path)
+        for part, inner in place.items():
+            visit(inner, (*path, part))
+
+    visit(tree, ())
+    return found
+
+
+def _same_entry(entry: Json, manager: str, operation: str, api_version: str, subresource: str) -> bool:
+    return (
+        entry.get("manager") == manager
+        and entry.get("operation") == operation
+        and entry.get("apiVersion") == api_version
+        and entry.get("subresource", "") == subresource
+    )
+
+
+def same_but_times(left: Json, right: Json) -> bool:
+    """Whether two bodies say the same; entries of managedFields may differ in their time."""
+    if left is right:
+        return True
+    return _timeless(left) == _timeless(right)
+
+
+def _timeless(body: Json) -> Json:
+    entries = [{k: v for k, v in e.items() if k != "time"} for e in body["metadata"].get("managedFields") or []]
+    return body | {"metadata": body["metadata"] | {"managedFields": entries}}
+
+
+def with_managers(
+    resource: Resource, version: ApiVersion, new: Json, old: Json | None, manager: str, now: str, subresource: str = ""
+) -> None:
+    """Records in `new`, in place, that `manager` set what differs from `old` (everything, when there is no old)."""
+    before = {} if old is None else leaves_of(old, version)
+    after = leaves_of(new, version)
+    changed = {path for path, value in after.items() if path not in before or before[path] != value}
+    changed = {path for path in changed if path[-1] != "." or path not in before}
+    gone = before.keys() - after.keys()
+    entries = [] if old is None else copy.deepcopy(old["metadata"].get("managedFields") or [])
+    if changed or gone:
+        api_version = resource.api_version_of(version.name)
+        own = next((e for e in entries if _same_entry(e, manager, "Update", api_version, subresource)), None)
+        for entry in entries:
+            if entry is not own:
+                entry["fieldsV1"] = _nested(_paths_of(entry["fieldsV1"]) - changed - gone)
+        if own is None and changed:
+            own = _entry(manager, "Update", api_version, subresource)
+            entries.append(own)
+        if own is not None:
+            own["fieldsV1"] = _nested((_paths_of(own["fieldsV1"]) - gone) | changed)
+            own["time"] = now
+    _set(new, entries)
+
+
+def _entry(manager: str, operation: str, api_version: str, subresource: str) -> Json:
+    entry = {"manager": manager, "operation": operation, "apiVersion": api_version, "fieldsType": "FieldsV1"}
+    return entry | {"fieldsV1": {}} | ({"subresource": subresource} if subresource else {})
+
+
+def _set(body: Json, entries: list[Json]) -> None:
+    kept = [entry for entry in entries if entry["fieldsV1"]]
+    if kept:
+        body["metadata"]["managedFields"] = kept
+    else:
+        body["metadata"].pop("managedFields", None)
+
+
+def applied(
+    resource: Resource,
+    version: ApiVersion,
+    live: Json | None,
+    config: Json,
+    manager: str,
+    now: str,
+    *,
+    force: bool,
+    subresource: str = "",
+) -> Json:
+    """The body that a server-side apply of `config` leads to, its managedFields included.
+
+    `ApiFailure` 409 lists the fields that another manager owns with another value, unless `force`.
+    """
+    wanted = leaves_of(config, version)
+    if live is None:
+        body = copy.deepcopy(config)
+        entry = _entry(manager, "Apply", resource.api_version_of(version.name), subresource)
+        entry |= {"fieldsV1": _nested(set(wanted)), "time": now}
+        _set(body, [entry])
+        return body
+    present = leaves_of(live, version)
+    entries = copy.deepcopy(live["metadata"].get("managedFields") or [])
+    api_version = resource.api_version_of(version.name)
+    own = next((e for e in entries if _same_entry(e, manager, "Apply", api_version, subresource)), None)
+    others = [entry for entry in entries if entry is not own]
+    contested = {p for p, v in wanted.items() if p[-1] != "." and p in present and present[p] != v}
+    _refuse_conflicts(others, contested, force)
+    for entry in others:
+        entry["fieldsV1"] = _nested(_paths_of(entry["fieldsV1"]) - contested)
+    mine_before = _paths_of(own["fieldsV1"]) if own else set()
+    held_by_others = {path for entry in others for path in _paths_of(entry["fieldsV1"])}
+    dropped = {path for path in mine_before - set(wanted) - held_by_others if path in present}
+    body = _without(copy.deepcopy(live), dropped, version)
+    body = dict(_merged(body, config, version.schema))
+    if own is None:
+        own = _entry(manager, "Apply", api_version, subresource)
+        entries.append(own)
+    if own["fieldsV1"] != (fields := _nested(set(wanted))) or "time" not in own:
+        own |= {"fieldsV1": fields, "time": now}
+    _set(body, entries)
+    return body
+
+
+def _refuse_conflicts(others: list[Json], contested: set[Path], force: bool) -> None:
+    if force:
+        return
+    causes, managers = [], []
+    for entry in others:
+        for path in sorted(_paths_of(entry["fieldsV1"]) & contested):
+            told = f'conflict with "{entry["manager"]}" using {entry["apiVersion"]}'
+            managers.append(told)
+            causes.append(Cause(_dotted(path), "FieldManagerConflict", told))
+    if causes:
+        several = "s" if len(causes) > 1 else ""
+        listed = "; ".join(f"{told}: {c.field}" for told, c in zip(managers, causes, strict=True))
+        head = f"Apply failed with {len(causes)} conflict{several}: "
+        raise apply_conflict(head + listed, causes)
+
+
+def _dotted(path: Path) -> str:
+    text = ""
+    for part in path:
+        kind, _, value = part.partition(":")
+        if kind == "k":
+            text += "[" + ",".join(f"{k}={json.dumps(v)}" for k, v in json.loads(value).items()) + "]"
+        elif kind == "v":
+            text += f"[={value}]"
+        elif kind == "f":
+            text += f".{value}"
+    return text
+
+
+def _without(body: Json, paths: set[Path], version: ApiVersion) -> Json:
+    # leaves first, then the containers they leave empty
+    for path in sorted((p for p in paths if p[-1] != "."), key=len, reverse=True):
+        _drop(body, path, version.schema)
+    for path in sorted((p[:-1] for p in paths if p[-1] == "."), key=len, reverse=True):
+        _drop(body, path, version.schema, only_if_empty=True)
+    return body
+
+
+def _drop(place: Any, path: Path, node: Node | None, *, only_if_empty: bool = False) -> None:
+    head, rest = path[0], path[1:]
+    if head.startswith("f:") and isinstance(place, dict):
+        key = head[2:]
+        if key not in place:
+            return
+        if rest:
+            _drop(place[key], rest, _child(node, key), only_if_empty=only_if_empty)
+        elif not only_if_empty or not place[key]:
+            del place[key]
+    elif isinstance(place, list) and node is not None:
+        index = next((i for i, item in enumerate(place) if _element(item, node) == head), None)
+        if index is None:
+            return
+        keys = set(node.raw.get("x-kubernetes-list-map-keys") or [])
+        if rest and not (rest[0][2:] in keys and len(rest) == 1):
+            _drop(place[index], rest, node.items, only_if_empty=only_if_empty)
+        elif not rest and (not only_if_empty or not (set(place[index]) - keys)):
+            del place[index]
+
+
+def _merged(live: Any, config: Any, node: Node | None) -> Any:
+    if isinstance(live, dict) and isinstance(config, dict):
+        result = dict(live)
+        for key, value in config.items():
+            result[key] = _merged(live[key], value, _child(node, key)) if key in live else copy.deepcopy(value)
+        return result
+    if isinstance(live, list) and isinstance(config, list) and node is not None and _is_keyed(node):
+        merged = {_element(item, node): item for item in live}
+        for item in config:
+            name = _element(item, node)
+            merged[name] = _merged(merged[name], item, node.items) if name in merged else copy.deepcopy(item)
+        return list(merged.values())
+    return copy.deepcopy(config)

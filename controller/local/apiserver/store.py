@@ -1,0 +1,434 @@
+"""The verbs of the Kubernetes API over the kept objects: create, get, list, update, patch, delete.
+
+In: decoded bodies and patches, names, options. Out: `Stored` versions; `ApiFailure` for what is refused.
+Never: HTTP, encodings of responses, waiting. Every verb is one synchronous step, so it is atomic under asyncio.
+
+Order of checks as in k8s.io/apiserver 1.36: read the body (400), the namespace (404, 403), rules (422), name (409).
+"""
+
+from __future__ import annotations
+
+import copy
+import secrets
+import time
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from controller.local.apiserver import crds, deletion, kinds, listing
+from controller.local.apiserver.failures import (
+    MODIFIED,
+    ApiFailure,
+    Cause,
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    invalid_value,
+    not_found,
+    not_implemented,
+)
+from controller.local.apiserver.managers import same_but_times, with_managers
+from controller.local.apiserver.metadata import causes_of, keep_server_fields, update_causes
+from controller.local.apiserver.reading import Validator, WriteOptions, read_body, schema_causes, storage_form
+from controller.local.apiserver.resources import ApiVersion, Registry, Resource
+from controller.local.apiserver.revisions import Change, Revisions, Stored
+from controller.local.apiserver.schema import apply_defaults, prune
+
+Json = dict[str, Any]
+# `list` is a verb of the class below.
+Bodies = list[Json]
+Changes = list[Change]
+Validators = list[Validator]
+# From the current body (in the request's version, free to change) to the wanted one.
+Maker = Callable[[Json], Any]
+
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+
+def _now() -> datetime:
+    return datetime.fromtimestamp(time.time(), UTC)
+
+
+def _random_uid() -> str:
+    return str(uuid.uuid4())
+
+
+class Store:
+    """All objects of one local cluster. `clock` and `uid_source` can be given for simulations.
+
+    `validators` maps (group, kind) to checks beyond the schema, as admission plugins are on a real server.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], datetime] = _now,
+        uid_source: Callable[[], str] = _random_uid,
+        window: int | None = 50_000,
+    ) -> None:
+        self.clock = clock
+        self.uid_source = uid_source
+        self.registry = Registry()
+        self.revisions = Revisions(window)
+        self.validators: dict[tuple[str, str], Validators] = {}
+        self._addresses = 1
+        for name in _FIRST_NAMESPACES:
+            self.create("namespaces", {"metadata": {"name": name}})
+
+    # --- names -------------------------------------------------------------------------------------------------
+
+    def resource(self, resource: Resource | str) -> Resource:
+        """The resource of a name as `pods` or `tfjobs.kubeflow.org`; `ApiFailure` 404 where none is served."""
+        if isinstance(resource, Resource):
+            return resource
+        plural, _, group = resource.partition(".")
+        found = self.registry.get(group, plural)
+        if found is None:
+            raise not_found(plural, group, resource)
+        return found
+
+    def now_text(self) -> str:
+        """The clock's time as objects carry it: whole seconds, UTC."""
+        return self.clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    def fresh(self, resource: Resource) -> Resource:
+        """The resource as it is served now: a CRD may have been updated since `resource` was looked up."""
+        return self.registry.get(resource.group, resource.plural) or resource
+
+    # --- reading -----------------------------------------------------------------------------------------------
+
+    def get_stored(self, resource: Resource, namespace: str, name: str) -> Stored:
+        """The kept version of an object; `ApiFailure` 404 if there is none."""
+        found = self.revisions.get(resource.key, (namespace, name))
+        if found is None:
+            raise not_found(resource.plural, resource.group, name)
+        return found
+
+    def get(self, resource: Resource | str, namespace: str, name: str) -> Json:
+        """A copy of one object in its storage version; `ApiFailure` 404 if there is none."""
+        known = self.resource(resource)
+        return copy.deepcopy(self.get_stored(known, namespace, name).body)
+
+    def list(self, resource: Resource | str, namespace: str = "", labels: str = "", fields: str = "") -> Bodies:
+        """Copies of the objects that are selected, by namespace and name."""
+        known = self.resource(resource)
+        selects = listing.predicate_of(known, known.storage, labels, fields)
+        found = listing.selected(self.revisions.shelf(known.key).objects, namespace, "", selects, lambda s: s.body)
+        return [copy.deepcopy(stored.body) for stored in found]
+
+    def history(self, resource: Resource | str, namespace: str | None = None, name: str | None = None) -> Changes:
+        """Every kept change of a resource, or of one object of it, oldest first."""
+        known = self.resource(resource)
+        key = None if name is None else (namespace or "", name)
+        return self.revisions.history(known.key, key)
+
+    def subscribe(self, observer: Callable[[Change], None]) -> Callable[[], None]:
+        """Calls `observer` with every change from now on, in order; gives the function that ends it."""
+        self.revisions.observers.append(observer)
+        return lambda: self.revisions.observers.remove(observer)
+
+    def compact(self) -> int:
+        """Forgets the past, so that older watches and continue tokens get 410; gives the current revision."""
+        return self.revisions.compact()
+
+    def body_in(self, stored: Stored, resource: Resource, version: ApiVersion) -> Json:
+        """The object as a version of its resource shows it. Not to be changed."""
+        if not resource.is_custom:
+            return stored.body
+        key = (id(resource), version.name)
+        body: Json | None = stored.encodings.get(key)
+        if body is None:
+            body = msgspec.json.decode(stored.raw)
+            assert body is not None
+            apply_defaults(body, resource.storage.schema)
+            if version is not resource.storage:
+                body["apiVersion"] = resource.api_version_of(version.name)
+                prune(body, version.schema)
+            if body == stored.body:
+                body = stored.body
+            stored.encodings[key] = body
+        return body
+
+    # --- create ------------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        resource: Resource | str,
+        body: Json,
+        namespace: str = "",
+        *,
+        version_name: str | None = None,
+        options: WriteOptions | None = None,
+    ) -> Stored:
+        """Creates an object from a copy of `body`. `ApiFailure` 400, 403, 404, 409 or 422 as the API answers."""
+        known = self.resource(resource)
+        version = self._version(known, version_name or body.get("apiVersion", "").rpartition("/")[2])
+        return self.create_from(known, version, namespace, copy.deepcopy(body), options or WriteOptions())
+
+    def _version(self, resource: Resource, name: str) -> ApiVersion:
+        return resource.version_of(name) or resource.storage
+
+    def create_from(
+        self,
+        resource: Resource,
+        version: ApiVersion,
+        namespace: str,
+        body: Any,
+        options: WriteOptions,
+        *,
+        applied: bool = False,
+    ) -> Stored:
+        """Creates an object from a body that nobody else holds; `applied`: its managedFields are already right."""
+        body = read_body(resource, version, body, options)
+        metadata = body["metadata"]
+        self._check_namespace(resource, namespace, metadata, creating=True)
+        if "resourceVersion" in metadata:
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        if "name" not in metadata and metadata.get("generateName"):
+            metadata["name"] = self._generated_name(resource, namespace, metadata["generateName"])
+        for key in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+            metadata.pop(key, None)
+        metadata |= {"uid": self.uid_source(), "creationTimestamp": self.now_text()}
+        kinds.prepare_create(resource, body)
+        name = metadata.get("name", "")
+        causes = causes_of(metadata, kinds.name_form(resource), namespaced=resource.namespaced)
+        causes += kinds.create_causes(resource, body)
+        causes += schema_causes(resource, version, body, None, self._validators(resource))
+        if causes:
+            raise invalid(resource.kind, resource.group, name, causes)
+        if self.revisions.get(resource.key, (namespace, name)) is not None:
+            raise already_exists(resource.plural, resource.group, name)
+        if not applied:
+            with_managers(resource, version, body, None, options.manager, self.now_text())
+        body = storage_form(resource, version.name, body)
+        if resource.key == ("", "services"):
+            self._give_address(body)
+        if options.dry_run:
+            return Stored(body, self.revisions.current)
+        stored = self.revisions.put(resource.key, (namespace, name), body)
+        return self._after_write(resource, stored)
+
+    def _validators(self, resource: Resource) -> Validators:
+        return self.validators.get((resource.group, resource.kind), [])
+
+    def _check_namespace(self, resource: Resource, namespace: str, metadata: Json, *, creating: bool) -> None:
+        if not resource.namespaced:
+            return
+        if metadata.setdefault("namespace", namespace) != namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        if not creating:
+            return
+        found = self.revisions.get(("", "namespaces"), ("", namespace))
+        if found is None:
+            raise not_found("namespaces", "", namespace)
+        if found.body["metadata"].get("deletionTimestamp"):
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            cause = Cause("metadata.namespace", "NamespaceTerminating", f"namespace {namespace} is being terminated")
+            raise forbidden(resource.plural, resource.group, metadata.get("name", ""), why, [cause])
+
+    def _generated_name(self, resource: Resource, namespace: str, base: str) -> str:
+        # 63 is the longest generated name: the API server cuts the base, never the random part.
+        while True:
+            suffix = "".join(secrets.choice(_SUFFIX_LETTERS) for _ in range(5))
+            name = base[: 63 - len(suffix)] + suffix
+            if self.revisions.get(resource.key, (namespace, name)) is None:
+                return name
+
+    def _give_address(self, service: Json) -> None:
+        spec = service["spec"]
+        if spec["type"] != "ExternalName" and not spec.get("clusterIP"):
+            self._addresses += 1
+            spec["clusterIP"] = f"10.0.{self._addresses // 256}.{self._addresses % 256}"
+            spec["clusterIPs"] = [spec["clusterIP"]]
+
+    # --- update ------------------------------------------------------------------------------------------------
+
+    def replace(
+        self,
+        resource: Resource | str,
+        namespace: str,
+        name: str,
+        body: Json,
+        *,
+        subresource: str = "",
+        options: WriteOptions | None = None,
+    ) -> Stored:
+        """Replaces an object (or its status) by a copy of `body`, as PUT does."""
+        known = self.resource(resource)
+        version = self._version(known, body.get("apiVersion", "").rpartition("/")[2])
+        asked = options or WriteOptions()
+        stored, _ = self.put(known, version, namespace, name, copy.deepcopy(body), asked, subresource)
+        return stored
+
+    def put(
+        self,
+        resource: Resource,
+        version: ApiVersion,
+        namespace: str,
+        name: str,
+        body: Any,
+        options: WriteOptions,
+        subresource: str = "",
+    ) -> tuple[Stored, bool]:
+        """PUT with a body that nobody else holds; the second value says whether the object was created."""
+        wanted = read_body(resource, version, body, options)
+        metadata = wanted["metadata"]
+        if metadata.setdefault("name", name) != name:
+            text = f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+            raise bad_request(text)
+        self._check_namespace(resource, namespace, metadata, creating=False)
+        old = self.revisions.get(resource.key, (namespace, name))
+        if old is None and resource.may_create_on_update and not subresource:
+            metadata.pop("resourceVersion", None)
+            return self.create_from(resource, version, namespace, wanted, options), True
+        if old is None:
+            raise not_found(resource.plural, resource.group, name)
+        uid = old.body["metadata"]["uid"]
+        if metadata.get("uid", uid) != uid:
+            why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {uid}"
+            raise conflict(resource.plural, resource.group, name, why)
+        return self.write_over(resource, version, old, wanted, options, subresource), False
+
+    def patch(
+        self,
+        resource: Resource,
+        version: ApiVersion,
+        namespace: str,
+        name: str,
+        make: Maker,
+        options: WriteOptions,
+        *,
+        subresource: str = "",
+        patch_text: str = "",
+    ) -> Stored:
+        """PATCH: `make` turns a copy of the current body into the wanted one, which is then written as by PUT."""
+        old = self.get_stored(resource, namespace, name)
+        current = copy.deepcopy(self.body_in(old, resource, version))
+        wanted = read_body(resource, version, make(current), options, patch=patch_text)
+        metadata = wanted["metadata"]
+        if metadata.setdefault("name", name) != name:
+            text = f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+            raise bad_request(text)
+        self._check_namespace(resource, namespace, metadata, creating=False)
+        return self.write_over(resource, version, old, wanted, options, subresource)
+
+    def write_over(
+        self,
+        resource: Resource,
+        version: ApiVersion,
+        old: Stored,
+        wanted: Json,
+        options: WriteOptions,
+        subresource: str = "",
+        *,
+        applied: bool = False,
+    ) -> Stored:
+        """Writes a cleaned body over `old`: the optimistic lock, what may not change, rules, generation."""
+        before = self.body_in(old, resource, version)
+        metadata, old_metadata = wanted["metadata"], before["metadata"]
+        name, namespace = old_metadata["name"], old_metadata.get("namespace", "")
+        given = metadata.get("resourceVersion")
+        if given is None and resource.needs_resource_version:
+            text = "must be specified for an update"
+            cause = invalid_value("metadata.resourceVersion", "0", text)
+            raise invalid(resource.kind, resource.group, name, [cause])
+        if given is not None and given != str(old.revision):
+            if not given.isdecimal():
+                cause = invalid_value("metadata.resourceVersion", f'"{given}"', "must be a number")
+                raise invalid(resource.kind, resource.group, name, [cause])
+            raise conflict(resource.plural, resource.group, name, MODIFIED)
+        metadata["resourceVersion"] = str(old.revision)
+        keep_server_fields(metadata, old_metadata)
+        wanted = kinds.prepare_update(resource, wanted, before, subresource)
+        if kinds.is_new_generation(resource, wanted, before):
+            wanted["metadata"]["generation"] = old_metadata.get("generation", 0) + 1
+        causes = causes_of(wanted["metadata"], kinds.name_form(resource), namespaced=resource.namespaced)
+        causes += update_causes(wanted["metadata"], old_metadata)
+        causes += kinds.update_causes(resource, wanted, before, subresource)
+        causes += schema_causes(resource, version, wanted, before, self._validators(resource))
+        if causes:
+            raise invalid(resource.kind, resource.group, name, causes)
+        if not applied:
+            with_managers(resource, version, wanted, before, options.manager, self.now_text(), subresource)
+        wanted = storage_form(resource, version.name, wanted)
+        if same_but_times(wanted, old.body) or options.dry_run:
+            return old if not options.dry_run else Stored(wanted, old.revision)
+        if deletion.is_released(wanted, old.body):
+            self.revisions.remove(resource.key, (namespace, name))
+            self._after_delete(resource, old)
+            return Stored(wanted, old.revision)
+        return self._after_write(resource, self.revisions.put(resource.key, (namespace, name), wanted))
+
+    # --- delete ------------------------------------------------------------------------------------------------
+
+    def delete(
+        self,
+        resource: Resource | str,
+        namespace: str,
+        name: str,
+        options: deletion.DeleteOptions | None = None,
+    ) -> deletion.Deleted:
+        """Deletes an object, or marks it where finalizers or a grace period hold it."""
+        known = self.resource(resource)
+        asked = options or deletion.DeleteOptions()
+        outcome = deletion.delete(self.revisions, known, self.get_stored(known, namespace, name), asked, self.clock())
+        if outcome.is_gone and not asked.dry_run:
+            self._after_delete(known, outcome.last)
+        return outcome
+
+    def delete_collection(
+        self,
+        resource: Resource,
+        version: ApiVersion,
+        namespace: str,
+        asked: listing.ListParameters,
+        options: deletion.DeleteOptions,
+    ) -> listing.Page:
+        """Deletes what a list with these parameters gives, each object as `delete` does; answers that list."""
+
+        def body_of(stored: Stored) -> Json:
+            return self.body_in(stored, resource, version)
+
+        selects = listing.predicate_of(resource, version, asked.labels, asked.fields)
+        page = listing.page_of(self.revisions, resource, namespace, asked, selects, body_of)
+        for stored in page.items:
+            metadata = stored.body["metadata"]
+            try:
+                self.delete(resource, metadata.get("namespace", ""), metadata["name"], options)
+            except ApiFailure as failure:
+                if failure.code != 404:
+                    raise
+        return page
+
+    # --- what follows a write ----------------------------------------------------------------------------------
+
+    def _after_write(self, resource: Resource, stored: Stored) -> Stored:
+        if resource.key != ("apiextensions.k8s.io", "customresourcedefinitions"):
+            return stored
+        body = stored.body
+        if (body["spec"].get("conversion") or {}).get("strategy") == "Webhook":
+            self.revisions.remove(resource.key, ("", body["metadata"]["name"]))
+            raise not_implemented("conversion webhooks of a CustomResourceDefinition")
+        if body["metadata"].get("deletionTimestamp"):
+            return stored
+        served = crds.resource_of(body)
+        if self.registry.get(served.group, served.plural) is None:
+            self.revisions.shelf(served.key).horizon = self.revisions.current
+        self.registry.put(served)
+        status = crds.established_status(body, self.now_text())
+        if body.get("status") != status:
+            self.revisions.put(resource.key, ("", body["metadata"]["name"]), body | {
+                "metadata": dict(body["metadata"]), "status": status,
+            })  # fmt: skip
+        return stored
+
+    def _after_delete(self, resource: Resource, last: Stored) -> None:
+        if resource.key == ("apiextensions.k8s.io", "customresourcedefinitions"):
+            spec = last.body["spec"]
+            self.registry.remove(spec["group"], spec["names"]["plural"])
