@@ -1,0 +1,118 @@
+"""The logs of the containers: one file for each run, and the answers to `kubectl logs`.
+
+In: the files that the processes write. Out: bytes, as they were written; the end of a log as a termination message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["LogReader", "LogRun", "LogUnavailable", "last_lines"]
+
+# What a kubelet takes of a log for FallbackToLogsOnError.
+MESSAGE_BYTES, MESSAGE_LINES = 2048, 80
+_CHUNK_BYTES = 64 * 1024
+_POLL_SECONDS = 0.05
+
+
+class LogUnavailable(Exception):
+    """There is no such log; the words are those of an API server's BadRequest."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRun:
+    """One run of a container: its file, and whether it is still being written."""
+
+    path: Path
+    is_open: Callable[[], bool]
+
+
+def last_lines(path: Path, *, lines: int = MESSAGE_LINES, limit_bytes: int = MESSAGE_BYTES) -> str:
+    """The last `lines` lines of the file within its last `limit_bytes` bytes; empty if there is no file."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - limit_bytes))
+            text = file.read().decode(errors="replace")
+    except FileNotFoundError:
+        return ""
+    return "".join(text.splitlines(keepends=True)[-lines:])
+
+
+class LogReader:
+    """Reads the logs of the pods that a kubelet runs. `run_of` finds a run by (namespace, pod, container or None for
+    the only one, previous); it raises LogUnavailable."""
+
+    def __init__(self, run_of: Callable[[str, str, str | None, bool], LogRun]) -> None:
+        self._run_of = run_of
+
+    async def read(
+        self,
+        namespace: str,
+        pod: str,
+        container: str | None = None,
+        *,
+        follow: bool = False,
+        previous: bool = False,
+        tail_lines: int | None = None,
+        limit_bytes: int | None = None,
+    ) -> AsyncIterator[bytes]:
+        """The log in pieces; with `follow` until the container has ended. Raises LogUnavailable before the first."""
+        run = self._run_of(namespace, pod, container, previous)
+        position = 0 if tail_lines is None else _start_of_tail(run.path, tail_lines)
+        left = limit_bytes
+        while True:
+            # Asked before reading: what is written until then is read in this round.
+            goes_on = follow and run.is_open()
+            for piece in _pieces(run.path, position):
+                position += len(piece)
+                if left is not None:
+                    piece, left = piece[:left], left - len(piece[:left])
+                if piece:
+                    yield piece
+                if left == 0:
+                    return
+            if not goes_on:
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+
+
+def _pieces(path: Path, position: int) -> list[bytes]:
+    """What the file holds from `position` on."""
+    pieces = []
+    try:
+        with path.open("rb") as file:
+            file.seek(position)
+            while piece := file.read(_CHUNK_BYTES):
+                pieces.append(piece)
+    except FileNotFoundError:
+        pass
+    return pieces
+
+
+def _start_of_tail(path: Path, lines: int) -> int:
+    """The position where the last `lines` lines begin, found from the end backwards."""
+    try:
+        with path.open("rb") as file:
+            end = file.seek(0, 2)
+            if lines == 0:
+                return end
+            found, position = -1, end
+            while position > 0:
+                start = max(0, position - _CHUNK_BYTES)
+                file.seek(start)
+                block = file.read(position - start)
+                if position == end and not block.endswith(b"\n"):
+                    found += 1
+                for offset in range(len(block) - 1, -1, -1):
+                    if block[offset] == 0x0A:
+                        found += 1
+                        if found == lines:
+                            return start + offset + 1
+                position = start
+    except FileNotFoundError:
+        pass
+    return 0
