@@ -16,12 +16,12 @@ import aiohttp
 import structlog
 
 from controller.errors import Temporary
+from controller.kube.backoff import delay_seconds
 from controller.kube.client import KubeClient
 from controller.kube.errors import ApiError, Gone
 from controller.model.events import GapReason, Op
 from controller.model.instants import Instant
 from controller.watch.absence import present
-from controller.watch.backoff import HEALTHY_SECONDS, delay_seconds
 from controller.watch.gaps import Gaps
 from controller.watch.heads import Head, Heads
 from controller.watch.lines import Lines, bookmark_of, line_of
@@ -33,6 +33,9 @@ from controller.watch.relist import Relist
 from controller.watch.resources import Resource
 
 log = structlog.get_logger("watch")
+
+HEALTHY_SECONDS = 10.0
+"""A stream that lived this long was no failure, however it ended."""
 
 DOUBTS_AT_ONCE = 64
 """So many doubtful deletions are settled together at most; what came after them waits."""
