@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
+import shutil
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +35,7 @@ _log = structlog.get_logger()
 _WATCH_AGAIN_SECONDS = 0.2
 _RETRY_SECONDS = 1.0
 _STOP_SECONDS = 2.0
+_PLAIN_PATH = re.compile(r"/[\w./+:@-]*")
 
 
 def _now() -> Instant:
@@ -60,6 +64,7 @@ class ProcessKubelet:
     ) -> None:
         self._api = KubeletApi(api_url, token)
         self._work_dir = work_dir
+        self._alias: Path | None = None
         self._say = say
         self._node_name = node_name
         self._backoff_seconds = restart_backoff_seconds
@@ -74,6 +79,9 @@ class ProcessKubelet:
     async def start(self) -> None:
         """Begin. Raises RefusedRequest or aiohttp.ClientError if the API server does not answer as one."""
         self._work_dir.mkdir(parents=True, exist_ok=True)
+        if not _PLAIN_PATH.fullmatch(str(self._work_dir)):
+            self._alias = Path(tempfile.mkdtemp(prefix="tfjob-pods-", dir="/tmp"))
+            (self._alias / "work").symlink_to(self._work_dir.absolute())
         self._processes.open()
         self._api.open()
         try:
@@ -97,6 +105,14 @@ class ProcessKubelet:
         self._lives.clear()
         await self._api.close()
         self._processes.close()
+        if self._alias is not None:
+            shutil.rmtree(self._alias, ignore_errors=True)
+            self._alias = None
+
+    @property
+    def _folder(self) -> Path:
+        """The work folder by a name that a shell takes as one word: the paths are put into commands."""
+        return self._work_dir if self._alias is None else self._alias / "work"
 
     async def _watch_pods(self, position: str) -> None:
         while True:
@@ -143,7 +159,7 @@ class ProcessKubelet:
 
     def _life_of(self, pod: Json) -> PodLife:
         metadata = pod["metadata"]
-        folder = self._work_dir / "pods" / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
+        folder = self._folder / "pods" / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
         folder.mkdir(parents=True, exist_ok=True)
         ground = PodGround(
             pod=pod,
@@ -156,7 +172,7 @@ class ProcessKubelet:
             retry_seconds=_RETRY_SECONDS,
             warn=lambda reason, message: self._warn(pod, reason, message),
         )
-        return PodLife(ground, self._node_name, self._work_dir / "claims")
+        return PodLife(ground, self._node_name, self._folder / "claims")
 
     async def _run(self, life: PodLife) -> None:
         try:

@@ -10,16 +10,20 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from controller.local.apiserver.failures import bad_request, not_implemented
+
 __all__ = ["LogReader", "LogRun", "LogUnavailable", "last_lines"]
 
 # What a kubelet takes of a log for FallbackToLogsOnError.
 MESSAGE_BYTES, MESSAGE_LINES = 2048, 80
 _CHUNK_BYTES = 64 * 1024
 _POLL_SECONDS = 0.05
+# The files hold what the processes wrote and nothing else, so no times.
+_UNSERVED = ("timestamps", "sinceSeconds", "sinceTime")
 
 
 class LogUnavailable(Exception):
-    """There is no such log; the words are those of an API server's BadRequest."""
+    """There is no such log; the words are those of a kubelet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,41 +47,47 @@ def last_lines(path: Path, *, lines: int = MESSAGE_LINES, limit_bytes: int = MES
 
 
 class LogReader:
-    """Reads the logs of the pods that a kubelet runs. `run_of` finds a run by (namespace, pod, container or None for
-    the only one, previous); it raises LogUnavailable."""
+    """What an API server asks for a pod's log. `run_of` finds a run by (namespace, pod, container, previous); it raises
+    LogUnavailable."""
 
     def __init__(self, run_of: Callable[[str, str, str | None, bool], LogRun]) -> None:
         self._run_of = run_of
 
-    async def read(
-        self,
-        namespace: str,
-        pod: str,
-        container: str | None = None,
-        *,
-        follow: bool = False,
-        previous: bool = False,
-        tail_lines: int | None = None,
-        limit_bytes: int | None = None,
+    async def __call__(
+        self, namespace: str, pod: str, container: str | None = None, **options: str
     ) -> AsyncIterator[bytes]:
-        """The log in pieces; with `follow` until the container has ended. Raises LogUnavailable before the first."""
-        run = self._run_of(namespace, pod, container, previous)
-        position = 0 if tail_lines is None else _start_of_tail(run.path, tail_lines)
-        left = limit_bytes
-        while True:
-            # Asked before reading: what is written until then is read in this round.
-            goes_on = follow and run.is_open()
-            for piece in _pieces(run.path, position):
-                position += len(piece)
-                if left is not None:
-                    piece, left = piece[:left], left - len(piece[:left])
-                if piece:
-                    yield piece
-                if left == 0:
-                    return
-            if not goes_on:
+        """The log in pieces; `options` are those of the request's query, as text: follow, previous, tailLines,
+        limitBytes. Raises ApiFailure: 400 where there is no such log, 501 for an option that is not served."""
+        unserved = [name for name in _UNSERVED if options.get(name, "false") != "false"]
+        if unserved:
+            raise not_implemented(f"{unserved[0]} of pod logs")
+        try:
+            run = self._run_of(namespace, pod, container, options.get("previous") == "true")
+            tail_lines, limit_bytes = (int(options[n]) if n in options else None for n in ("tailLines", "limitBytes"))
+        except LogUnavailable as reason:
+            raise bad_request(str(reason)) from reason
+        except ValueError as reason:
+            raise bad_request(f"a number is needed: {reason}") from reason
+        return _stream(run, options.get("follow") == "true", tail_lines, limit_bytes)
+
+
+async def _stream(run: LogRun, follow: bool, tail_lines: int | None, limit_bytes: int | None) -> AsyncIterator[bytes]:
+    position = 0 if tail_lines is None else _start_of_tail(run.path, tail_lines)
+    left = limit_bytes
+    while True:
+        # Asked before reading: what is written until then is read in this round.
+        goes_on = follow and run.is_open()
+        for piece in _pieces(run.path, position):
+            position += len(piece)
+            if left is not None:
+                piece, left = piece[:left], left - len(piece[:left])
+            if piece:
+                yield piece
+            if left == 0:
                 return
-            await asyncio.sleep(_POLL_SECONDS)
+        if not goes_on:
+            return
+        await asyncio.sleep(_POLL_SECONDS)
 
 
 def _pieces(path: Path, position: int) -> list[bytes]:
