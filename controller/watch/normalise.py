@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -32,6 +33,7 @@ from controller.watch.redact import (
     clean_annotations,
     clean_message,
     clean_messages,
+    without_nul,
 )
 from controller.watch.resources import GROUP, JOB_NAME_LABEL, Resource
 
@@ -47,6 +49,14 @@ _TFJOB = msgspec.json.Decoder(TFJob)
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _MESSAGES = re.compile(rb'"message":\s*"((?:[^"\\]|\\.)*)"')
+
+
+_NUL = b"\\u0000"
+
+
+def _json(parts: Mapping[str, object]) -> bytes:
+    text = _encode(parts)
+    return _encode(without_nul(msgspec.json.decode(text))) if _NUL in text else text
 
 
 class _PlacedSpec(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -94,29 +104,29 @@ class Normaliser:
             case "Pod":
                 spec = self._spec(raw, is_pod=True)
                 kept = {"metadata": metadata, "spec": spec.placed, "status": clean_status(raw.get("status"))}
-                body = _encode(kept)
+                body = _json(kept)
                 fact = PodObserved(_POD.decode(body))
                 meta = fact.pod.metadata
             case "TFJob":
                 spec = self._spec(raw)
                 version = raw.get("apiVersion") or msgspec.Raw(f'"{GROUP}/v1"'.encode())
                 kept = {"apiVersion": version, "metadata": metadata, "status": clean_status(raw.get("status"))}
-                body = _encode(kept)
+                body = _json(kept)
                 kept["spec"] = msgspec.Raw(spec.json)
-                fact = JobObserved(_TFJOB.decode(_encode(kept)))
+                fact = JobObserved(_TFJOB.decode(_json(kept)))
                 meta = fact.job.metadata
             case "Service":
                 spec = self._spec(raw)
-                body = _encode({"metadata": metadata})
+                body = _json({"metadata": metadata})
                 fact = ServiceObserved(_SERVICE.decode(body))
                 meta = fact.service.metadata
             case "PodGroup":
                 spec = self._spec(raw)
-                body = _encode({"metadata": metadata, "status": clean_status(raw.get("status"))})
+                body = _json({"metadata": metadata, "status": clean_status(raw.get("status"))})
                 fact = PodGroupObserved(_POD_GROUP.decode(body))
                 meta = fact.group.metadata
             case "Event":
-                body = _encode({**raw, "metadata": metadata, "message": clean_notice(raw.get("message"))})
+                body = _json({**raw, "metadata": metadata, "message": clean_notice(raw.get("message"))})
                 fact = NoticeObserved(_NOTICE.decode(body))
                 meta = fact.notice.metadata
             case other:
@@ -165,6 +175,8 @@ def spec_of(source: bytes, redaction: Redaction, *, is_pod: bool = False) -> _Sp
         placed = msgspec.Raw(_encode(_PLACED.decode(source)))
         spec.pop("nodeName", None)
     text = _encode_sorted(spec)
+    if _NUL in text:
+        text = _encode_sorted(without_nul(spec))
     return _Spec(hashlib.blake2b(text, digest_size=16).hexdigest(), text, placed)
 
 

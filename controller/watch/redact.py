@@ -100,6 +100,18 @@ def clean_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def without_nul(node: Any) -> Any:
+    """The same JSON with U+0000 replaced in every string: Postgres' jsonb cannot hold it, and a kubelet passes on
+    whatever a container wrote into its termination message."""
+    if isinstance(node, str):
+        return node.replace("\0", "\ufffd")
+    if isinstance(node, dict):
+        return {key.replace("\0", "\ufffd"): without_nul(value) for key, value in node.items()}
+    if isinstance(node, list):
+        return [without_nul(value) for value in node]
+    return node
+
+
 class Redaction:
     """Takes secrets out of specs; the hashes of env values depend on this install's key."""
 
