@@ -57,7 +57,8 @@ class PodGround:
     async def stops_within(self, seconds: float) -> bool:
         """Wait so long, or until the pod is stopping; whether it is."""
         try:
-            await asyncio.wait_for(self.stopping.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self.stopping.wait()
         except TimeoutError:
             return False
         return True

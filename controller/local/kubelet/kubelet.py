@@ -90,6 +90,7 @@ class ProcessKubelet:
             await self.stop()
             raise
         self._watch = asyncio.create_task(self._watch_pods(position), name="kubelet-watch")
+        self._watch.add_done_callback(self._report)
 
     async def stop(self) -> None:
         """End every process (SIGTERM, two seconds, SIGKILL) and the kubelet. No status is written for that."""
@@ -113,6 +114,11 @@ class ProcessKubelet:
     def _folder(self) -> Path:
         """The work folder by a name that a shell takes as one word: the paths are put into commands."""
         return self._work_dir if self._alias is None else self._alias / "work"
+
+    def _report(self, watch: asyncio.Task[None]) -> None:
+        if not watch.cancelled() and (error := watch.exception()) is not None:
+            _log.error("kubelet.watch_failed", exc_info=error)
+            self._say(f"the local kubelet sees no pods any more: {error!r}")
 
     async def _watch_pods(self, position: str) -> None:
         while True:
@@ -246,6 +252,6 @@ class ProcessKubelet:
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:
+    """Cancel the task and wait for its end. (To await it would also swallow a cancellation of the one who waits.)"""
     task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await task
+    await asyncio.wait({task})

@@ -85,7 +85,8 @@ class PodLife:
         self._send(signal.SIGTERM)
         if self._is_anything_running:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._all_ended.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._all_ended.wait()
 
     def remove_files(self) -> None:
         """Remove all that the pod had but its logs."""

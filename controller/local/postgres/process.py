@@ -84,7 +84,8 @@ async def end(process: asyncio.subprocess.Process) -> None:
             if process.returncode is None:
                 process.send_signal(sign)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(process.wait(), seconds)
+                    async with asyncio.timeout(seconds):
+                        await process.wait()
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
