@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -35,15 +36,18 @@ class Expired(Exception):
 
 
 class KubeletApi:
-    """A client for one API server. Open it with `open`, from the event loop that uses it."""
+    """A client for one API server. Open it with `open`, from the event loop that uses it. `trust` is what an https
+    server's certificate is checked with; None is the system's."""
 
-    def __init__(self, api_url: str, token: str | None) -> None:
+    def __init__(self, api_url: str, token: str | None, trust: ssl.SSLContext | None = None) -> None:
         self._api_url = api_url.rstrip("/")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._trust = trust
         self._session: aiohttp.ClientSession | None = None
 
     def open(self) -> None:
-        self._session = aiohttp.ClientSession(headers=self._headers)
+        connector = aiohttp.TCPConnector(ssl=self._trust if self._trust is not None else True, limit=0)
+        self._session = aiohttp.ClientSession(headers=self._headers, connector=connector)
 
     async def close(self) -> None:
         if self._session is not None:

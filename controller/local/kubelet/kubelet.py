@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import re
 import shutil
+import ssl
 import tempfile
 import time
 from collections.abc import Callable
@@ -46,7 +47,7 @@ class ProcessKubelet:
     """Runs every pod of the API server at `api_url` as processes of this machine, below the folder `work_dir`.
 
     `say` gets one line for what a job asks for and a process cannot have, once a job. `restart_backoff_seconds` is
-    the base of the waits between restarts in place (10 s in a real kubelet). Start it in the main thread's event loop:
+    the base of the waits between restarts in place (10 s in a real kubelet). `trust` checks an https server. Start it in the main thread's event loop:
     the kernel ends the processes when the thread that started them ends.
 
     A pod whose processes an earlier kubelet ran is started anew.
@@ -60,9 +61,10 @@ class ProcessKubelet:
         say: Callable[[str], None],
         node_name: str = "local",
         token: str | None = None,
+        trust: ssl.SSLContext | None = None,
         restart_backoff_seconds: float = 1.0,
     ) -> None:
-        self._api = KubeletApi(api_url, token)
+        self._api = KubeletApi(api_url, token, trust)
         self._work_dir = work_dir
         self._alias: Path | None = None
         self._say = say
