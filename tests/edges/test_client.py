@@ -59,7 +59,7 @@ async def test_sends_what_it_is_told_and_reads_the_answer_whole(server: FaultSer
         )
 
     server.handler = echo
-    query = {"dryRun": "All", "force": True, "limit": 5, "none": None}
+    query: dict[str, str | int | bool | None] = {"dryRun": "All", "force": True, "limit": 5, "none": None}
     answer = await client.request("POST", "/api/v1/pods", query=query, body={"a": [1, None]}, content_type="x/y")
     assert (answer.status, answer.json()) == (
         201,
