@@ -47,8 +47,8 @@ class ProcessKubelet:
     """Runs every pod of the API server at `api_url` as processes of this machine, below the folder `work_dir`.
 
     `say` gets one line for what a job asks for and a process cannot have, once a job. `restart_backoff_seconds` is
-    the base of the waits between restarts in place (10 s in a real kubelet). `trust` checks an https server. Start it in the main thread's event loop:
-    the kernel ends the processes when the thread that started them ends.
+    the base of the waits between restarts in place (10 s in a real kubelet). `trust` checks an https server.
+    Start it in the main thread's event loop: the kernel ends the processes when the thread that started them ends.
 
     A pod whose processes an earlier kubelet ran is started anew.
     """
