@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import ssl
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ JSON_PATCH = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 DEADLINE_SECONDS = 20.0
+POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
@@ -169,9 +171,29 @@ class Api:
 
     async def gone(self, path: str) -> None:
         """Waits until GET answers 404."""
-        async with asyncio.timeout(DEADLINE_SECONDS):
-            while (await self.get(path)).status != 404:
-                await asyncio.sleep(0.05)
+
+        async def is_gone() -> bool:
+            return (await self.get(path)).status == 404
+
+        await until(is_gone, f"{path} is gone")
+
+    async def marked(self, path: str) -> None:
+        """Waits until the object is being deleted."""
+
+        async def is_marked() -> bool:
+            return "deletionTimestamp" in (await self.get(path)).body["metadata"]
+
+        await until(is_marked, f"{path} is being deleted")
+
+
+async def until(holds: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Polls a condition; fails if it does not hold in time."""
+    ends_at = time.monotonic() + DEADLINE_SECONDS
+    while True:
+        if await holds():
+            return
+        assert time.monotonic() < ends_at, f"not in time: {what}"
+        await asyncio.sleep(POLL_SECONDS)
 
 
 def session_for(target: Target) -> aiohttp.ClientSession:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest_asyncio
 import yaml
 
 from controller.local.apiserver import LocalApiServer
-from tests.conformance.api import DEADLINE_SECONDS, Api, Target, session_for
+from tests.conformance.api import Api, Target, session_for, until
 from tests.conformance.objects import CRDS, GROUP, WIDGETS_CRD, widgets_crd
 
 
@@ -66,10 +65,12 @@ async def install_crd(client: Api, crd: dict) -> None:
     assert answer.status in (201, 409), answer.body
     plural = crd["spec"]["names"]["plural"]
     names = [version["name"] for version in crd["spec"]["versions"]]
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        for name in names:
-            while (await client.get(f"/apis/{GROUP}/{name}/{plural}")).status != 200:
-                await asyncio.sleep(0.05)
+
+    async def is_served() -> bool:
+        answers = [await client.get(f"/apis/{GROUP}/{name}/{plural}") for name in names]
+        return all(answer.status == 200 for answer in answers)
+
+    await until(is_served, f"{plural} are served")
 
 
 @pytest_asyncio.fixture

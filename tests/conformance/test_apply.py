@@ -102,9 +102,7 @@ async def test_apply_of_status(api: Api, namespace: str) -> None:
 async def test_apply_needs_a_manager(api: Api, namespace: str) -> None:
     answer = await api.patch(widgets(namespace, "a"), widget("a"), APPLY)
     assert answer.refusal() == (422, "Invalid")
-    assert answer.causes() == [
-        ("fieldManager", "FieldValueRequired", "Required value: is required for apply patch")
-    ]
+    assert answer.causes() == [("fieldManager", "FieldValueRequired", "Required value: is required for apply patch")]
 
 
 async def test_force_is_for_apply_only(api: Api, namespace: str) -> None:

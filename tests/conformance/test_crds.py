@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
-from tests.conformance.api import DEADLINE_SECONDS, Api
+from tests.conformance.api import Api, until
 from tests.conformance.conftest import install_crd
 from tests.conformance.objects import CRDS, GROUP, WIDGETS_CRD, small_crd, widget
 from tests.conformance.paths import widgets
@@ -40,9 +39,7 @@ async def test_a_crd_serves_its_objects_until_it_goes(api: Api) -> None:
     assert (await api.get(f"{path}/a/status")).status == 404
     await api.delete(f"{CRDS}/gadgets.{GROUP}")
     await api.gone(f"{CRDS}/gadgets.{GROUP}")
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while (await api.get(path)).status != 404:
-            await asyncio.sleep(0.05)
+    await api.gone(path)
     await install_crd(api, small_crd("gadgets", "Gadget", "Cluster"))
     assert (await api.get(path)).body["items"] == []
     await api.delete(f"{CRDS}/gadgets.{GROUP}")
@@ -356,10 +353,12 @@ async def test_updates_need_not_mend_what_they_leave_alone(api: Api, namespace: 
     rule[0]["value"] = "^[a-z]+$"
     changed = await api.patch(f"{CRDS}/ratchets.{GROUP}", rule, "application/json-patch+json")
     assert changed.status == 200, changed.body
-    async with asyncio.timeout(DEADLINE_SECONDS):
+
+    async def rule_holds() -> bool:
         probe = body | {"metadata": {"name": "probe"}}
-        while (await api.post(path, probe, dryRun="All")).status != 422:
-            await asyncio.sleep(0.05)
+        return (await api.post(path, probe, dryRun="All")).status == 422
+
+    await until(rule_holds, "the new rule holds")
     assert (await api.patch(f"{path}/x", {"spec": {"b": "2"}})).status == 200
     refused = await api.patch(f"{path}/x", {"spec": {"a": "WORSE"}})
     assert refused.refusal() == (422, "Invalid")

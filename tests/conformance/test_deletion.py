@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
-from tests.conformance.api import DEADLINE_SECONDS, Api
+from tests.conformance.api import Api, until
 from tests.conformance.objects import config_map, lease, notice, pod, service, widget
 from tests.conformance.paths import core, leases, widgets
 
@@ -195,9 +194,7 @@ async def test_dependents_go_after_their_owner(api: Api, namespace: str) -> None
     owner = await api.made(widgets(namespace), widget("owner"))
     await api.made(core(namespace, "pods"), pod("dependent", ownerReferences=[owner_of(owner)]))
     await api.made(core(namespace, "services"), service("dependent"))
-    await api.patch(
-        core(namespace, "services", "dependent"), {"metadata": {"ownerReferences": [owner_of(owner)]}}
-    )
+    await api.patch(core(namespace, "services", "dependent"), {"metadata": {"ownerReferences": [owner_of(owner)]}})
     await api.made(core(namespace, "pods"), pod("bystander"))
     await api.delete(widgets(namespace, "owner"), {"propagationPolicy": "Background"})
     await api.gone(core(namespace, "pods", "dependent"))
@@ -219,9 +216,11 @@ async def test_a_dependent_with_another_owner_stays(api: Api, namespace: str) ->
     await api.made(core(namespace, "configmaps"), config_map("shared", ownerReferences=owners))
     await api.delete(widgets(namespace, "first"))
     path = core(namespace, "configmaps", "shared")
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while len((await api.get(path)).body["metadata"]["ownerReferences"]) > 1:
-            await asyncio.sleep(0.05)
+
+    async def has_one_owner() -> bool:
+        return len((await api.get(path)).body["metadata"]["ownerReferences"]) == 1
+
+    await until(has_one_owner, "the deleted owner's reference is gone")
     assert (await api.get(path)).body["metadata"]["ownerReferences"][0]["name"] == "second"
     await api.delete(widgets(namespace, "second"))
     await api.gone(path)
@@ -244,11 +243,9 @@ async def test_a_foreground_delete_waits_for_blocking_dependents(api: Api, names
     assert answer.status in (200, 202)
     assert answer.body["metadata"]["finalizers"] == ["foregroundDeletion"]
     path = core(namespace, "configmaps", "dependent")
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while "deletionTimestamp" not in (await api.get(path)).body["metadata"]:
-            await asyncio.sleep(0.05)
+    await api.marked(path)
     assert (await api.get(widgets(namespace, "owner"))).status == 200
-    await api.patch(path, {"metadata": {"finalizers": [f for f in ["foregroundDeletion"] if f == HELD]}})
+    await api.patch(path, {"metadata": {"finalizers": []}})
     await api.gone(path)
     await api.gone(widgets(namespace, "owner"))
 
@@ -272,13 +269,9 @@ async def test_a_namespace_takes_its_contents_along(api: Api) -> None:
     assert refused.body["message"] == (
         f'pods "b" is forbidden: unable to create new content in namespace {name} because it is being terminated'
     )
-    assert refused.causes() == [
-        ("metadata.namespace", "NamespaceTerminating", f"namespace {name} is being terminated")
-    ]
+    assert refused.causes() == [("metadata.namespace", "NamespaceTerminating", f"namespace {name} is being terminated")]
     await api.gone(core(name, "pods", "a"))
-    async with asyncio.timeout(DEADLINE_SECONDS):
-        while "deletionTimestamp" not in (await api.get(widgets(name, "a"))).body["metadata"]:
-            await asyncio.sleep(0.05)
+    await api.marked(widgets(name, "a"))
     assert (await api.get(path)).status == 200
     await api.patch(widgets(name, "a"), {"metadata": {"finalizers": None}})
     await api.gone(path)

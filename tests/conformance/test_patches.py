@@ -142,7 +142,9 @@ async def test_a_json_patch_that_is_none(api: Api, namespace: str, patch: object
 
 
 async def test_strategic_merge_merges_lists_by_their_key(api: Api, namespace: str) -> None:
-    await api.made(core(namespace, "services"), service("a", ports=[{"name": "x", "port": 1}, {"name": "y", "port": 2}]))
+    await api.made(
+        core(namespace, "services"), service("a", ports=[{"name": "x", "port": 1}, {"name": "y", "port": 2}])
+    )
     patch = {"spec": {"ports": [{"port": 2, "name": "yy"}, {"port": 3, "name": "z"}]}}
     answer = await api.patch(core(namespace, "services", "a"), patch, STRATEGIC)
     ports = {(port["port"], port["name"]) for port in answer.body["spec"]["ports"]}

@@ -153,7 +153,12 @@ async def test_labels_and_image_of_a_pod_can_change(api: Api, namespace: str) ->
 
 async def test_binding_gives_a_pod_its_node(api: Api, namespace: str) -> None:
     await api.made(core(namespace, "pods"), pod("a"))
-    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}}
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": "a"},
+        "target": {"kind": "Node", "name": "n"},
+    }
     answer = await api.post(core(namespace, "pods", "a", "binding"), binding)
     assert answer.status == 201
     assert (answer.body["kind"], answer.body["status"]) == ("Status", "Success")

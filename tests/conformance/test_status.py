@@ -71,9 +71,7 @@ async def test_a_stale_status_is_a_conflict(api: Api, namespace: str) -> None:
 async def test_status_of_pods(api: Api, namespace: str) -> None:
     await api.made(core(namespace, "pods"), pod("a"))
     state = {"terminated": {"exitCode": 3, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}}
-    statuses = [
-        {"name": "main", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}
-    ]
+    statuses = [{"name": "main", "image": "i", "imageID": "", "ready": False, "restartCount": 0, "state": state}]
     body = {"status": {"phase": "Failed", "containerStatuses": statuses}}
     answer = await api.patch(core(namespace, "pods", "a", "status"), body)
     assert answer.status == 200

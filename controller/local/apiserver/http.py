@@ -262,20 +262,22 @@ class Handlers:
 
     # --- writing -----------------------------------------------------------------------------------------------
 
-    async def _read(self, request: web.Request, options: WriteOptions) -> Any:
+    async def _read(self, request: web.Request, target: Target, options: WriteOptions) -> Any:
         raw = await request.read()
         kind = request.headers.get("Content-Type", "")
         body = decoded(raw, kind)
-        if options.field_validation != "Ignore" and not kind.startswith("application/yaml"):
+        if options.field_validation != "Ignore" and "json" in kind:
             words = [f'duplicate field "{name}"' for name in duplicate_fields(raw)]
             if words and options.field_validation == "Strict":
-                raise bad_request(f"strict decoding error: {', '.join(words)}")
+                name = f'{target.resource.kind} in version "{target.version.name}"'
+                text = f"{name} cannot be handled as a {target.resource.kind}: strict decoding error: "
+                raise bad_request(text + ", ".join(words))
             options.warnings.extend(words)
         return body
 
     async def _create(self, request: web.Request, target: Target) -> web.Response:
         options = _write_options(request)
-        body = await self._read(request, options)
+        body = await self._read(request, target, options)
         if target.resource.namespaced and not target.namespace:
             raise method_not_allowed()
         stored = self.store.create_from(target.resource, target.version, target.namespace, body, options)
@@ -289,7 +291,7 @@ class Handlers:
 
     async def _put(self, request: web.Request, target: Target) -> web.Response:
         options = _write_options(request)
-        body = await self._read(request, options)
+        body = await self._read(request, target, options)
         stored, created = self.store.put(
             target.resource, target.version, target.namespace, target.name, body, options, target.subresource
         )

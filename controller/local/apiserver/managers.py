@@ -214,17 +214,27 @@ def applied(
 def _refuse_conflicts(others: list[Json], contested: set[Path], force: bool) -> None:
     if force:
         return
-    causes, managers = [], []
-    for entry in others:
-        for path in sorted(_paths_of(entry["fieldsV1"]) & contested):
-            told = f'conflict with "{entry["manager"]}" using {entry["apiVersion"]}'
-            managers.append(told)
-            causes.append(Cause(_dotted(path), "FieldManagerConflict", told))
-    if causes:
-        several = "s" if len(causes) > 1 else ""
-        listed = "; ".join(f"{told}: {c.field}" for told, c in zip(managers, causes, strict=True))
-        head = f"Apply failed with {len(causes)} conflict{several}: "
-        raise apply_conflict(head + listed, causes)
+    found = [
+        (_told(entry), _dotted(path)) for entry in others for path in sorted(_paths_of(entry["fieldsV1"]) & contested)
+    ]
+    if not found:
+        return
+    causes = [Cause(field, "FieldManagerConflict", f"conflict with {manager}") for manager, field in found]
+    if len(found) == 1:
+        raise apply_conflict(f"Apply failed with 1 conflict: conflict with {found[0][0]}: {found[0][1]}", causes)
+    lines = []
+    for manager in dict.fromkeys(manager for manager, _ in found):
+        lines += [f"conflicts with {manager}:", *(f"- {field}" for other, field in found if other == manager)]
+    raise apply_conflict(f"Apply failed with {len(found)} conflicts: " + "\n".join(lines), causes)
+
+
+def _told(entry: Json) -> str:
+    text = json.dumps(entry["manager"])
+    if entry.get("subresource"):
+        text += f" with subresource {json.dumps(entry['subresource'])}"
+    if entry["operation"] == "Update":
+        text += f" using {entry['apiVersion']}" + (f" at {entry['time']}" if entry.get("time") else "")
+    return text
 
 
 def _dotted(path: Path) -> str:

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from controller.local.apiserver.failures import Cause, bad_request, invalid, invalid_value
+from controller.local.apiserver.failures import Cause, bad_request, invalid, invalid_value, required
 from controller.local.apiserver.metadata import cleaned
 from controller.local.apiserver.resources import ApiVersion, Resource
-from controller.local.apiserver.schema import MISSING, apply_defaults, drop_nulls, prune
+from controller.local.apiserver.schema import MISSING, apply_defaults, drop_nulls, prune, walk
 from controller.local.apiserver.violations import violations
 
 Json = dict[str, Any]
@@ -127,8 +127,17 @@ def schema_causes(
     if not resource.is_custom:
         return []
     found = violations(body, version.schema, "", MISSING if old is None else old)
+    found += _embedded_causes(body, version)
     for validator in validators if not found else []:
         found += validator(body, old)
+    return found
+
+
+def _embedded_causes(body: Json, version: ApiVersion) -> list[Cause]:
+    found = []
+    for path, value, node in walk(body, version.schema):
+        if node.embedded and isinstance(value, dict):
+            found += [required(f"{path}.{key}") for key in ("apiVersion", "kind") if key not in value]
     return found
 
 

@@ -6,6 +6,7 @@ Never: a server or a store; http.py joins them.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ import msgspec
 import yaml
 
 from controller.local.apiserver.failures import ApiFailure, bad_request, not_implemented, unsupported_media_type
+from controller.local.apiserver.protobuf import read_protobuf
 from controller.local.apiserver.resources import ABSENT_CORE, ApiVersion, Registry, Resource, is_absent_group
 
 Json = dict[str, Any]
@@ -95,7 +97,9 @@ def _refuse_absent(registry: Registry, group: str, version_name: str, plural: st
 def decoded(raw: bytes, content_type: str) -> Any:
     """A body as JSON values. `ApiFailure` 400 for text that is none, 415 for a form that is not read."""
     kind = content_type.partition(";")[0].strip() or "application/json"
-    if "protobuf" in kind or "cbor" in kind:
+    if kind == "application/vnd.kubernetes.protobuf":
+        return read_protobuf(raw)
+    if "cbor" in kind:
         raise unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: "
             "application/json, application/yaml"
@@ -108,23 +112,41 @@ def decoded(raw: bytes, content_type: str) -> Any:
         raise bad_request(f"error decoding the body: {error}") from None
 
 
+class _WithTwins(dict[str, Any]):
+    """An object whose text gives some keys twice."""
+
+    twins: tuple[str, ...] = ()
+
+
+def _pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(items)
+    if len(found) == len(items):
+        return found
+    marked = _WithTwins(found)
+    keys = [key for key, _ in items]
+    marked.twins = tuple(key for key in found if keys.count(key) > 1)
+    return marked
+
+
 def duplicate_fields(raw: bytes) -> list[str]:
     """The paths of keys that a JSON text gives twice in one object."""
-    found: list[str] = []
-    import json
-
-    def pairs(items: list[tuple[str, Any]]) -> Any:
-        seen: dict[str, Any] = {}
-        for key, value in items:
-            if key in seen:
-                found.append(key)
-            seen[key] = value
-        return seen
-
     try:
-        json.loads(raw, object_pairs_hook=pairs)
+        body = json.loads(raw, object_pairs_hook=_pairs)
     except ValueError:
         return []
+    found: list[str] = []
+
+    def visit(value: Any, path: str) -> None:
+        if isinstance(value, dict):
+            if isinstance(value, _WithTwins):
+                found.extend(f"{path}.{key}".lstrip(".") for key in value.twins)
+            for key, inner in value.items():
+                visit(inner, f"{path}.{key}")
+        elif isinstance(value, list):
+            for index, inner in enumerate(value):
+                visit(inner, f"{path}[{index}]")
+
+    visit(body, "")
     return found
 
 

@@ -150,13 +150,18 @@ def _custom_cells(body: Json, columns: tuple[Json, ...], now: datetime) -> list[
     return cells
 
 
+def _described(column: Json) -> str:
+    default = f"Custom resource definition column (in JSONPath format): {column['jsonPath']}"
+    return str(column.get("description") or default)
+
+
 def table_of(
     resource: Resource, version: ApiVersion, bodies: list[Json], now: datetime, *, include: str, columns: bool = True
 ) -> Json:
     """A Table of these bodies; `include` is `None`, `Metadata` or `Object`: what each row carries of its object."""
     if resource.is_custom:
         shown = [
-            _column(c["name"], c["type"], c.get("priority", 0), c.get("format", ""), c.get("description", ""))
+            _column(c["name"], c["type"], c.get("priority", 0), c.get("format", ""), _described(c))
             for c in version.columns
         ]
         definitions = [_NAME, *shown]

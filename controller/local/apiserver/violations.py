@@ -67,7 +67,7 @@ def _check(value: Any, node: Node, path: str, found: list[Cause], old: Any = MIS
         found.append(_wrong_type(value, node, path))
         return
     if node.enum is not None and value not in node.enum:
-        options = ", ".join(shown(option) for option in node.enum)
+        options = ", ".join(shown(o if isinstance(o, str) else shown(o)) for o in node.enum)
         text = f"Unsupported value: {shown(value)}: supported values: {options}"
         found.append(Cause(path, "FieldValueNotSupported", text))
     if isinstance(value, str):
