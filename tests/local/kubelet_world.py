@@ -14,28 +14,11 @@ import pytest
 from controller.local.apiserver import LocalApiServer
 from controller.local.apiserver.deletion import DeleteOptions
 from controller.local.kubelet import ProcessKubelet
+from tests.local.process_watch import DEADLINE_SECONDS, becomes_true
 
 Json = dict[str, Any]
 
-DEADLINE_SECONDS = 20.0
 NAMESPACE = "default"
-
-
-def is_running(pid: int) -> bool:
-    """Whether the process exists and is not a zombie that nobody reaps."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-async def becomes_true(condition: Callable[[], bool], seconds: float = DEADLINE_SECONDS) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        await asyncio.sleep(0.02)
-    return True
 
 
 def pod_of(name: str, *containers: Json, **spec: Any) -> Json:

@@ -17,14 +17,13 @@ import yaml
 from tests.local.kubelet_world import (
     NAMESPACE,
     World,
-    becomes_true,
-    is_running,
     pod_of,
     python,
     shell,
     state_of,
     world,
 )
+from tests.local.process_watch import becomes_true, is_running
 
 __all__ = ["world"]
 

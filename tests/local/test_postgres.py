@@ -10,8 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import asyncpg
@@ -20,6 +19,7 @@ import pytest
 from controller.errors import UserError
 from controller.local.postgres import EmbeddedPostgres, default_state_dir, find_bin_dir
 from controller.local.postgres.binaries import Account, bin_dir_for, is_reachable
+from tests.local.process_watch import becomes_true, is_running
 from tests.postgres_fixture import open_folder
 
 _OWNER = """
@@ -66,23 +66,6 @@ async def rows(postgres: EmbeddedPostgres) -> list[int]:
         return [row["number"] for row in await connection.fetch("SELECT number FROM numbers ORDER BY 1")]
     finally:
         await connection.close()
-
-
-def is_running(pid: int) -> bool:
-    """Whether the process exists and is not a zombie that nobody reaps."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-async def becomes_true(condition: Callable[[], bool], seconds: float = 20) -> bool:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            return False
-        await asyncio.sleep(0.02)
-    return True
 
 
 async def test_data_is_kept_over_a_stop_and_nothing_else_is_left(state_dir: Path) -> None:
