@@ -36,7 +36,7 @@ class Line(msgspec.Struct):
 
 class _Envelope(msgspec.Struct):
     type: str
-    object: msgspec.Raw
+    object: RawObject
 
 
 class _BookmarkMeta(msgspec.Struct, rename="camel"):
@@ -87,9 +87,9 @@ def line_of(text: bytes) -> Line:
     try:
         envelope = _ENVELOPE.decode(text)
         if envelope.type == "ERROR":
-            status = status_of_body(500, bytes(envelope.object))
+            status = status_of_body(500, msgspec.json.encode(envelope.object))
             raise error_of(status)
-        return Line(op=_OPS[envelope.type], object=_OBJECT.decode(envelope.object))
+        return Line(op=_OPS[envelope.type], object=envelope.object)
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError, RecursionError) as error:
         raise BadLine(f"no watch event: {text[:80]!r} ({error})") from error
 

@@ -12,7 +12,10 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
+
+import msgspec
 
 REDACTION_NUMBER = 1
 """Raised whenever what is taken out changes: specs hashed by another number are not comparable."""
@@ -53,6 +56,12 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     ),
 )
 
+
+@lru_cache(maxsize=4096)
+def _is_denied(key: str) -> bool:
+    return _DENIED_KEY.search(key) is not None
+
+
 _HINTS = (
     "token", "secret", "passw", "passp", "pwd", "key", "credential", "authorization", "bearer", "basic", "eyj",
     "akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "hf_", "sk-", "ya29.",
@@ -61,10 +70,16 @@ _HINTS = (
 """One of these stands, in lower case, in every text that a pattern matches: a cheap look before the regexes."""
 
 
-def clean_text(text: str) -> str:
-    """The text with everything that looks like a secret replaced by `REDACTED`."""
+def clean_text(text: str, hints: tuple[str, ...] = _HINTS) -> str:
+    """The text with everything that looks like a secret replaced by `REDACTED`.
+
+    `hints` may be cut down to those that stand anywhere in a larger whole which the text is part of.
+    """
     lowered = text.lower()
-    if not any(hint in lowered for hint in _HINTS):
+    for hint in hints:
+        if hint in lowered:
+            break
+    else:
         return text
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
@@ -94,7 +109,7 @@ def clean_messages(node: Any) -> Any:
 def clean_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
     """Annotations without last-applied; values under a key that names a secret go, others are cleaned by pattern."""
     return {
-        key: REDACTED if _DENIED_KEY.search(key) else clean_text(value) if isinstance(value, str) else REDACTED
+        key: REDACTED if _is_denied(key) else clean_text(value) if isinstance(value, str) else REDACTED
         for key, value in annotations.items()
         if key != LAST_APPLIED
     }
@@ -126,22 +141,26 @@ class Redaction:
 
     def clean_spec(self, node: Any) -> Any:
         """A spec (of a pod, a TFJob, a service), whatever its shape: what got past admission may have any."""
-        if isinstance(node, dict):
-            return {key: self._clean_entry(key, value) for key, value in node.items()}
-        if isinstance(node, list):
-            return [self.clean_spec(value) for value in node]
-        return clean_text(node) if isinstance(node, str) else node
+        whole = msgspec.json.encode(node).decode().lower()
+        return self._clean(node, tuple(hint for hint in _HINTS if hint in whole))
 
-    def _clean_entry(self, key: str, value: Any) -> Any:
+    def _clean(self, node: Any, hints: tuple[str, ...]) -> Any:
+        if isinstance(node, dict):
+            return {key: self._clean_entry(key, value, hints) for key, value in node.items()}
+        if isinstance(node, list):
+            return [self._clean(value, hints) for value in node]
+        return clean_text(node, hints) if isinstance(node, str) else node
+
+    def _clean_entry(self, key: str, value: Any, hints: tuple[str, ...]) -> Any:
+        if isinstance(value, str):
+            return REDACTED if _is_denied(key) else clean_text(value, hints)
         if key in _VALUED:
             return self._clean_valued(value)
         if key in _COMMANDS and isinstance(value, list):
-            return _clean_arguments(value)
+            return _clean_arguments(value, hints)
         if key == "annotations" and isinstance(value, dict):
             return clean_annotations(value)
-        if isinstance(value, str) and _DENIED_KEY.search(key):
-            return REDACTED
-        return self.clean_spec(value)
+        return self._clean(value, hints)
 
     def _clean_valued(self, entries: Any) -> Any:
         if entries is None:
@@ -162,7 +181,7 @@ class Redaction:
         return kept
 
 
-def _clean_arguments(arguments: list[Any]) -> list[Any]:
+def _clean_arguments(arguments: list[Any], hints: tuple[str, ...]) -> list[Any]:
     cleaned: list[Any] = []
     is_value = False
     for argument in arguments:
@@ -170,6 +189,6 @@ def _clean_arguments(arguments: list[Any]) -> list[Any]:
             cleaned.append(REDACTED)
             is_value = False
             continue
-        cleaned.append(REDACTED if is_value and not argument.startswith("-") else clean_text(argument))
+        cleaned.append(REDACTED if is_value and not argument.startswith("-") else clean_text(argument, hints))
         is_value = bool(_FLAG.match(argument))
     return cleaned
