@@ -103,7 +103,8 @@ async def test_body_and_path_must_agree(api: Api, namespace: str) -> None:
     assert wrong_name.refusal() == (400, "BadRequest")
     assert wrong_name.body["message"] == "the name of the object (b) does not match the name on the URL (a)"
     wrong_kind = await api.post(widgets(namespace), widget("b") | {"kind": "Gadget"})
-    assert wrong_kind.refusal() == (400, "BadRequest")
+    assert wrong_kind.refusal() == (422, "Invalid")
+    assert wrong_kind.causes() == [("kind", "FieldValueInvalid", 'Invalid value: "Gadget": must be Widget')]
     wrong_group = await api.post(widgets(namespace), widget("b") | {"apiVersion": "other.example.com/v1"})
     assert wrong_group.refusal() == (400, "BadRequest")
 
@@ -115,7 +116,7 @@ async def test_a_body_that_is_no_json_is_400(api: Api, namespace: str) -> None:
 
 async def test_a_create_with_resource_version_is_refused(api: Api, namespace: str) -> None:
     answer = await api.post(widgets(namespace), widget("a", resourceVersion="5"))
-    assert answer.status in (400, 500)
+    assert answer.refusal() == (500, "")
     assert answer.body["message"] == "resourceVersion should not be set on objects to be created"
 
 

@@ -77,6 +77,13 @@ async def test_json_patch_operations(api: Api, namespace: str) -> None:
     assert answer.body["metadata"]["annotations"] == {"other": "4"}
 
 
+async def test_replacing_what_is_not_there_adds_it(api: Api, namespace: str) -> None:
+    await api.made(widgets(namespace), widget("a"))
+    patch = [{"op": "replace", "path": "/spec/label", "value": "new"}]
+    answer = await api.patch(widgets(namespace, "a"), patch, JSON_PATCH)
+    assert (answer.status, answer.body["spec"]["label"]) == (200, "new")
+
+
 async def test_json_patch_on_lists(api: Api, namespace: str) -> None:
     parts = [{"name": "a"}, {"name": "b"}]
     await api.made(widgets(namespace), widget("a", spec={"size": 1, "parts": parts}))
@@ -96,7 +103,7 @@ async def test_json_patch_on_lists(api: Api, namespace: str) -> None:
         {"op": "test", "path": "/metadata/resourceVersion", "value": "1"},
         {"op": "test", "path": "/spec/absent", "value": 1},
         {"op": "remove", "path": "/spec/absent"},
-        {"op": "replace", "path": "/spec/absent", "value": 1},
+        {"op": "replace", "path": "/spec/absent/deeper", "value": 1},
         {"op": "add", "path": "/spec/absent/deeper", "value": 1},
     ],
 )

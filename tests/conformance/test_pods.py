@@ -89,7 +89,7 @@ def _broken(change: str) -> dict[str, Any]:
             "bad restart policy",
             "spec.restartPolicy",
             "FieldValueNotSupported",
-            'Unsupported value: "Sometimes": supported values: "Always", "Never", "OnFailure"',
+            'Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"',
         ),
         (
             "bad port",

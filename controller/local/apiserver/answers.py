@@ -46,6 +46,8 @@ def page_bytes(store: Store, target: Target, page: Page, form: Form, include: st
     if page.remaining is not None:
         metadata["remainingItemCount"] = page.remaining
     resource = target.resource
+    if resource.is_custom and not form.shape:
+        metadata.setdefault("continue", "")
     if form.shape == "Table":
         bodies = [store.body_in(stored, resource, target.version) for stored in page.items]
         table = table_of(resource, target.version, bodies, store.clock(), include=include)

@@ -43,6 +43,10 @@ MERGE_KEYS: dict[tuple[str, str], tuple[str, ...]] = {
     ("V1ObjectMeta", "ownerReferences"): ("uid",),
     ("V1ObjectMeta", "finalizers"): (),
 }
+# Maps that are owned and replaced as one.
+ATOMIC_MAPS = {("V1ServiceSpec", "selector"), ("V1PodSpec", "nodeSelector")}
+# Kinds of values that are owned and replaced as one wherever they stand.
+ATOMIC_MODELS = {"V1ObjectReference", "V1LocalObjectReference", "V1OwnerReference"}
 
 _SCALARS: dict[str, Json] = {
     "str": {"type": "string"},
@@ -88,10 +92,13 @@ def component(model_name: str) -> Json:
             if keys:
                 raw["x-kubernetes-list-map-keys"] = list(keys)
                 raw["x-kubernetes-patch-merge-key"] = keys[0]
+        if (model_name, name) in ATOMIC_MAPS:
+            raw["x-kubernetes-map-type"] = "atomic"
         properties[name] = raw
     if model_name == "V1ManagedFieldsEntry":
         properties["fieldsV1"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    return {"type": "object", "properties": properties}
+    atomic = {"x-kubernetes-map-type": "atomic"} if model_name in ATOMIC_MODELS else {}
+    return {"type": "object", "properties": properties} | atomic
 
 
 @functools.cache

@@ -113,6 +113,7 @@ def resource_of(crd: Json) -> Resource:
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         subresources=tuple(sorted(subresources)),
+        absent_subresources=("scale",) if any("scale" in (v.get("subresources") or {}) for v in versions) else (),
         is_custom=True,
         needs_resource_version=True,
     )

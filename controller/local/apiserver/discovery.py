@@ -20,6 +20,10 @@ VERSION: Json = {
     "gitVersion": "v1.36.3+tfjob-local",
     "gitCommit": "",
     "gitTreeState": "clean",
+    "emulationMajor": "1",
+    "emulationMinor": "36",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "35",
     "buildDate": "1970-01-01T00:00:00Z",
     "goVersion": "",
     "compiler": "cpython",
@@ -44,8 +48,14 @@ def _served(registry: Registry, group: str) -> list[str]:
     return list(names)
 
 
+def group_document(registry: Registry, group: str) -> Json | None:
+    """/apis/{group} as a document of its own; None where the group is not served."""
+    found = api_group(registry, group)
+    return None if found is None else {"kind": "APIGroup", "apiVersion": "v1"} | found
+
+
 def api_group(registry: Registry, group: str) -> Json | None:
-    """/apis/{group}; None where the group is not served."""
+    """One group's entry in /apis; None where the group is not served."""
     versions = [{"groupVersion": f"{group}/{name}", "version": name} for name in _served(registry, group)]
     if not versions:
         return None

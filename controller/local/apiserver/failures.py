@@ -129,13 +129,23 @@ def expired(message: str) -> ApiFailure:
     return ApiFailure(410, "Expired", message)
 
 
+def no_such_resource() -> ApiFailure:
+    """404 for a path of the core API that names nothing."""
+    return ApiFailure(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def internal(message: str) -> ApiFailure:
+    """500: what the real server fails to turn into a better answer."""
+    return ApiFailure(500, "", message)
+
+
 def too_large_resource_version(asked: int, current: int) -> ApiFailure:
     """504: a read at a resourceVersion that this server has not reached."""
     details = {
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1,
     }
-    return ApiFailure(504, "Timeout", f"Too large resource version: {asked}, current: {current}", details)
+    return ApiFailure(504, "Timeout", f"Timeout: Too large resource version: {asked}, current: {current}", details)
 
 
 def method_not_allowed() -> ApiFailure:

@@ -91,11 +91,7 @@ class Handlers:
             raise NoSuchPath
         target = target_of(self.store.registry, path)
         match request.method, bool(target.name), target.subresource:
-            case "GET", True, "":
-                if is_true(request.query.get("watch")):
-                    return await self._collection(request, target)
-                return self._get(request, target)
-            case "GET", True, "status":
+            case "GET", True, "" | "status":
                 return self._get(request, target)
             case "GET", True, "log":
                 return await self._log(request, target)
@@ -115,6 +111,8 @@ class Handlers:
                 return await self._delete(request, target)
             case "DELETE", False, _ if "deletecollection" in target.resource.verbs:
                 return await self._delete_collection(request, target)
+        if request.method in ("PUT", "PATCH") and target.resource.is_custom and not target.name:
+            raise bad_request("name must be provided")
         raise method_not_allowed()
 
     # --- what the server says of itself ------------------------------------------------------------------------
@@ -142,7 +140,7 @@ class Handlers:
             return _json_or_404(openapi.document(registry, path.removeprefix("/openapi/v3/")))
         parts = path.strip("/").split("/")
         if parts[0] == "apis" and len(parts) == 2:
-            return _json_or_404(discovery.api_group(registry, parts[1]))
+            return _json_or_404(discovery.group_document(registry, parts[1]))
         if parts[0] == "apis" and len(parts) == 3:
             return _json_or_404(discovery.api_resource_list(registry, parts[1], parts[2]))
         if parts == ["api", "v1"]:
@@ -186,10 +184,7 @@ class Handlers:
     async def _collection(self, request: web.Request, target: Target) -> web.StreamResponse:
         form = form_of(request.headers.get("Accept", ""))
         asked = ListParameters.of(request.query)
-        fields = asked.fields
-        if target.name:
-            fields = ",".join(part for part in (f"metadata.name={target.name}", fields) if part)
-        selects = predicate_of(target.resource, target.version, asked.labels, fields)
+        selects = predicate_of(target.resource, target.version, asked.labels, asked.fields)
         if is_true(request.query.get("watch")):
             return await self._watch(request, target, form, asked, selects)
         await self._reached(revision_of(asked.resource_version))
@@ -220,11 +215,12 @@ class Handlers:
     ) -> web.StreamResponse:
         sends = request.query.get("sendInitialEvents")
         _check_watch(asked, sends)
-        since = revision_of(asked.resource_version)
+        since = revision_of(asked.resource_version, watching=True)
         try:
             timeout = float(request.query.get("timeoutSeconds") or 0)
         except ValueError:
-            raise bad_request("timeoutSeconds must be a number") from None
+            text = f'strconv.ParseInt: parsing "{request.query["timeoutSeconds"]}": invalid syntax'
+            raise bad_request(text) from None
         sends_initial = None if sends is None else is_true(sends)
         watch = Watch(
             self.store,
@@ -265,7 +261,7 @@ class Handlers:
     async def _read(self, request: web.Request, target: Target, options: WriteOptions) -> Any:
         raw = await request.read()
         kind = request.headers.get("Content-Type", "")
-        body = decoded(raw, kind)
+        body = decoded(raw, kind, target.resource.kind)
         if options.field_validation != "Ignore" and "json" in kind:
             words = [f'duplicate field "{name}"' for name in duplicate_fields(raw)]
             if words and options.field_validation == "Strict":
@@ -279,7 +275,7 @@ class Handlers:
         options = _write_options(request)
         body = await self._read(request, target, options)
         if target.resource.namespaced and not target.namespace:
-            raise method_not_allowed()
+            raise NoSuchPath if target.resource.is_custom else method_not_allowed()
         stored = self.store.create_from(target.resource, target.version, target.namespace, body, options)
         return self._object(request, target, stored, 201, options=options)
 

@@ -13,13 +13,13 @@ from typing import Any
 from controller.local.apiserver import crds
 from controller.local.apiserver.failures import Cause, forbidden_field, invalid_value, required
 from controller.local.apiserver.metadata import name_problem
-from controller.local.apiserver.pods import apply_pod_defaults, initial_status, pod_causes, pod_update_causes
+from controller.local.apiserver.pods import admit_pod, apply_pod_defaults, initial_status, pod_causes, pod_update_causes
 from controller.local.apiserver.resources import Resource
 from controller.local.apiserver.violations import shown
 
 Json = dict[str, Any]
 
-_NAME_FORMS = {"namespaces": "label", "services": "dns1035"}
+_NAME_FORMS = {"namespaces": "label", "services": "label"}
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 
 
@@ -29,7 +29,7 @@ def name_form(resource: Resource) -> str:
 
 
 def prepare_create(resource: Resource, body: Json) -> None:
-    """Completes a new object: defaults, the first status, the first generation."""
+    """Gives a new object its defaults and the first generation: what counts as set by its writer."""
     if resource.is_custom or resource.tracks_generation:
         body["metadata"]["generation"] = 1
     if resource.is_custom:
@@ -39,26 +39,42 @@ def prepare_create(resource: Resource, body: Json) -> None:
     match resource.plural:
         case "pods":
             apply_pod_defaults(body)
-            body["status"] = initial_status(body)
+            body.pop("status", None)
         case "services":
             _apply_service_defaults(body)
-            body["status"] = {"loadBalancer": {}}
+            body.pop("status", None)
         case "namespaces":
-            body["spec"] = {"finalizers": ["kubernetes"]}
-            body["status"] = {"phase": "Active"}
+            body.pop("spec", None)
+            body.pop("status", None)
             labels = body["metadata"].setdefault("labels", {})
             labels["kubernetes.io/metadata.name"] = body["metadata"].get("name", "")
         case "customresourcedefinitions":
             crds.apply_crd_defaults(body)
             body.pop("status", None)
+        case "leases":
+            body.setdefault("spec", {})
+
+
+def complete(resource: Resource, body: Json) -> None:
+    """Adds to a new object what the server sets itself: its first status, and what admission fills in."""
+    if resource.is_custom:
+        return
+    match resource.plural:
+        case "pods":
+            admit_pod(body)
+            body["status"] = initial_status(body)
+        case "services":
+            _complete_service(body)
+            body["status"] = {"loadBalancer": {}}
+        case "namespaces":
+            body["spec"] = {"finalizers": ["kubernetes"]}
+            body["status"] = {"phase": "Active"}
         case "events":
             body.setdefault("source", {})
             for key in ("reportingComponent", "reportingInstance"):
                 body.setdefault(key, "")
             for key in ("eventTime", "firstTimestamp", "lastTimestamp"):
                 body.setdefault(key, None)
-        case "leases":
-            body.setdefault("spec", {})
 
 
 def _apply_service_defaults(body: Json) -> None:
@@ -67,10 +83,16 @@ def _apply_service_defaults(body: Json) -> None:
     spec.setdefault("sessionAffinity", "None")
     for port in spec.get("ports") or []:
         port.setdefault("protocol", "TCP")
-        port.setdefault("targetPort", port.get("port"))
+        port.setdefault("targetPort", port.get("port") or 0)
     if spec["type"] == "ExternalName":
         return
     spec.setdefault("internalTrafficPolicy", "Cluster")
+
+
+def _complete_service(body: Json) -> None:
+    spec = body["spec"]
+    if spec["type"] == "ExternalName":
+        return
     spec.setdefault("ipFamilies", ["IPv4"])
     spec.setdefault("ipFamilyPolicy", "SingleStack")
     if spec.get("clusterIP"):
@@ -117,6 +139,10 @@ def _service_causes(spec: Json) -> list[Cause]:
         if not isinstance(number, int) or not 1 <= number <= 65535:
             text = "must be between 1 and 65535, inclusive"
             found.append(invalid_value(f"{path}.port", shown(number or 0), text))
+        target = port.get("targetPort")
+        if isinstance(target, int) and not 1 <= target <= 65535:
+            text = "must be between 1 and 65535, inclusive"
+            found.append(invalid_value(f"{path}.targetPort", shown(target), text))
         if port.get("protocol") not in PROTOCOLS:
             listed = ", ".join(shown(option) for option in PROTOCOLS)
             text = f"Unsupported value: {shown(port.get('protocol'))}: supported values: {listed}"
@@ -200,12 +226,14 @@ def _complete_update(resource: Resource, new: Json, old: Json) -> None:
     match resource.plural:
         case "pods":
             apply_pod_defaults(new)
+            admit_pod(new)
         case "services":
             spec = new.setdefault("spec", {})
             for key in ("clusterIP", "clusterIPs"):
                 if not spec.get(key) and key in old["spec"]:
                     spec[key] = old["spec"][key]
             _apply_service_defaults(new)
+            _complete_service(new)
         case "namespaces":
             new["spec"] = old["spec"]
         case "customresourcedefinitions":

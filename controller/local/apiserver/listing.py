@@ -19,6 +19,7 @@ from controller.local.apiserver.failures import (
     bad_request,
     expired,
     forbidden_field,
+    internal,
     invalid,
     too_large_resource_version,
 )
@@ -82,13 +83,15 @@ def predicate_of(resource: Resource, version: ApiVersion, labels: str, fields: s
     return both(label_selector(labels), field_selector(fields, known, described))
 
 
-def revision_of(text: str) -> int:
-    """A resourceVersion as a number; `ApiFailure` 400 where it is none."""
+def revision_of(text: str, *, watching: bool = False) -> int:
+    """A resourceVersion as a number; `ApiFailure` 400 where it is none (500 for a watch)."""
     if not text:
         return 0
     if not text.isdecimal():
         problem = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise bad_request(f"resourceVersion: {problem}")
+        if watching:
+            raise internal(f"resourceVersion: {problem}")
+        raise bad_request(f"invalid resource version: resourceVersion: {problem}")
     return int(text)
 
 
@@ -151,7 +154,7 @@ def _check_parameters(asked: ListParameters) -> None:
     causes: list[Cause] = []
     path = "resourceVersionMatch"
     if match and match not in ("Exact", "NotOlderThan"):
-        text = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan"'
+        text = f'Unsupported value: "{match}": supported values: "Exact", "NotOlderThan", ""'
         causes.append(Cause(path, "FieldValueNotSupported", text))
     elif match and not asked.resource_version:
         causes.append(forbidden_field(path, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
@@ -176,7 +179,7 @@ def _read_token(token: str) -> tuple[int, str]:
         read = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         return int(read["rv"]), str(read["start"]).removesuffix("\0")
     except (ValueError, KeyError, TypeError):
-        raise bad_request("continue key is not valid: illegal base64 data") from None
+        raise bad_request("invalid continue token: continue key is not valid: illegal base64 data") from None
 
 
 def _expired_token(token: str) -> ApiFailure:

@@ -53,14 +53,18 @@ def _is_keyed(node: Node | None) -> bool:
     return node is not None and node.raw.get("x-kubernetes-list-type") in ("map", "set")
 
 
+# What every built-in object has, if empty, so that no writer is the one who made it.
+_ALWAYS_THERE = (("f:spec",), ("f:status",), ("f:source",), ("f:spec", "f:containers"))
+
+
 def _collect(value: Any, node: Node | None, path: Path, leaves: Leaves) -> None:
     atomic = node is not None and node.raw.get("x-kubernetes-map-type") == "atomic"
     if isinstance(value, dict) and value and not atomic:
         for key, inner in value.items():
             _collect(inner, _child(node, key), (*path, f"f:{key}"), leaves)
-        if len(path) > 1:
-            leaves[(*path, ".")] = None
-    elif isinstance(value, list) and node is not None and _is_keyed(node):
+        _own(path, node, leaves)
+    elif isinstance(value, list) and value and node is not None and _is_keyed(node):
+        _own(path, node, leaves)
         for item in value:
             here = (*path, _element(item, node))
             if isinstance(item, dict):
@@ -69,6 +73,12 @@ def _collect(value: Any, node: Node | None, path: Path, leaves: Leaves) -> None:
                 leaves[here] = item
     else:
         leaves[path] = value
+
+
+def _own(path: Path, node: Node | None, leaves: Leaves) -> None:
+    is_always_there = node is not None and node.is_builtin and path in _ALWAYS_THERE
+    if path != ("f:metadata",) and not is_always_there:
+        leaves[(*path, ".")] = None
 
 
 def leaves_of(body: Json, version: ApiVersion) -> Leaves:
@@ -181,7 +191,11 @@ def applied(
 
     `ApiFailure` 409 lists the fields that another manager owns with another value, unless `force`.
     """
-    wanted = leaves_of(config, version)
+    wanted = {
+        path: value
+        for path, value in leaves_of(config, version).items()
+        if path[-1] != "." or path[-2].startswith("k:")
+    }
     if live is None:
         body = copy.deepcopy(config)
         entry = _entry(manager, "Apply", resource.api_version_of(version.name), subresource)

@@ -58,16 +58,16 @@ def name_problem(name: str, form: str) -> str | None:
         "dns1035": (DNS1035, _DNS1035_TEXT, 63),
     }[form]
     if not pattern.fullmatch(name):
-        return text
+        return "must not contain dots" if form == "label" and SUBDOMAIN.fullmatch(name) else text
     if len(name) > longest:
         return f"must be no more than {longest} characters"
     return None
 
 
-def cleaned(metadata: Any, unknown: list[str], path: str = "metadata") -> Json:
+def cleaned(metadata: Any, unknown: list[str], path: str = "metadata", head: str = "") -> Json:
     """Metadata as the server reads it: unknown and empty fields dropped (`unknown` gets the paths).
 
-    Raises `ApiFailure` 400 where a field has the wrong type.
+    Raises `ApiFailure` 400, its message behind `head`, where a field has the wrong type.
     """
     if metadata is None:
         return {}
@@ -78,7 +78,7 @@ def cleaned(metadata: Any, unknown: list[str], path: str = "metadata") -> Json:
     drop_nulls(metadata, node)
     wrong = violations(metadata, node, path)
     if wrong:
-        raise bad_request(wrong[0].message)
+        raise bad_request(head + cannot_unmarshal(wrong[0], "ObjectMeta"))
     for key in ("labels", "annotations", "finalizers", "ownerReferences", "managedFields"):
         if key in metadata and not metadata[key]:
             del metadata[key]
@@ -87,6 +87,19 @@ def cleaned(metadata: Any, unknown: list[str], path: str = "metadata") -> Json:
             del metadata[key]
     metadata.pop("selfLink", None)
     return metadata
+
+
+_GO_NAMES = {"integer": "number", "boolean": "bool"}
+_GO_TYPES = {"boolean": "bool", "integer": "int64", "object": "map", "array": "slice", "number": "float64"}
+
+
+def cannot_unmarshal(cause: Cause, owner: str) -> str:
+    """A wrong type in the words of Go's JSON decoder; the name of the owning type is approximate."""
+    got, wanted = re.findall(r'"(\w+)"|type (\w+)', cause.message)[0][0], re.findall(r"type (\w+)", cause.message)
+    kind = wanted[0] if wanted else "string"
+    field = re.sub(r"\[\d+\]", "", cause.field)
+    told = f"json: cannot unmarshal {_GO_NAMES.get(got, got)} into Go struct field {owner}.{field}"
+    return f"{told} of type {_GO_TYPES.get(kind, kind)}"
 
 
 def causes_of(metadata: Json, name_form: str, *, namespaced: bool) -> list[Cause]:
@@ -108,9 +121,9 @@ def causes_of(metadata: Json, name_form: str, *, namespaced: bool) -> list[Cause
             found.append(invalid_value("metadata.labels", shown(value), "must be no more than 63 bytes"))
     found += _annotation_causes(metadata.get("annotations") or {})
     found += _owner_causes(metadata.get("ownerReferences") or [])
-    for index, finalizer in enumerate(metadata.get("finalizers") or []):
+    for finalizer in metadata.get("finalizers") or []:
         if problem := _key_problem(finalizer):
-            found.append(invalid_value(f"metadata.finalizers[{index}]", shown(finalizer), problem))
+            found.append(invalid_value("metadata.finalizers", shown(finalizer), problem))
     return found
 
 
@@ -148,7 +161,7 @@ def _owner_causes(owners: list[Json]) -> list[Cause]:
             if not owner.get(key):
                 found.append(invalid_value(f"{path}.{key}", '""', "must not be empty"))
         if owner.get("controller"):
-            controllers.append(owner.get("name", ""))
+            controllers.append(f"{owner.get('kind', '')}/{owner.get('name', '')}")
     if len(controllers) > 1:
         text = (
             'Only one reference can have Controller set to true. Found "true" in references for '
@@ -156,6 +169,19 @@ def _owner_causes(owners: list[Json]) -> list[Cause]:
         )
         found.append(invalid_value("metadata.ownerReferences", shown(owners), text))
     return found
+
+
+_KNOWN_FINALIZERS = ("foregroundDeletion", "kubernetes", "orphan")
+
+
+def finalizer_warnings(metadata: Json) -> list[str]:
+    """What the server says of finalizers without a domain."""
+    return [
+        f"metadata.finalizers: {shown(finalizer)}: prefer a domain-qualified finalizer name to avoid accidental "
+        "conflicts with other finalizer writers"
+        for finalizer in metadata.get("finalizers") or []
+        if "/" not in finalizer and finalizer not in _KNOWN_FINALIZERS
+    ]
 
 
 def update_causes(new: Json, old: Json) -> list[Cause]:

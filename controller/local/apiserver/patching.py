@@ -63,8 +63,7 @@ def _applied(document: Any, operation: Json) -> Any:
         case "add":
             return _with_value(document, path, copy.deepcopy(_value_of(operation)), may_insert=True)
         case "replace":
-            if _value_at(document, path) is _ABSENT:
-                raise rejected_patch()
+            # a missing key of a map is added, as evanphx/json-patch v4 does
             return _with_value(document, path, copy.deepcopy(_value_of(operation)), may_insert=False)
         case "remove":
             return _without(document, path)

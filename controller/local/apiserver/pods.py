@@ -41,22 +41,27 @@ def apply_pod_defaults(pod: Json) -> None:
         ("terminationGracePeriodSeconds", 30),
         ("enableServiceLinks", True),
         ("securityContext", {}),
-        ("preemptionPolicy", "PreemptLowerPriority"),
-        ("priority", 0),
     ):
         if spec.get(key) is None or spec.get(key) == "":
             spec[key] = dict(value) if isinstance(value, dict) else value
     if "serviceAccountName" in spec:
         spec.setdefault("serviceAccount", spec["serviceAccountName"])
-    tolerations = spec.setdefault("tolerations", [])
-    for toleration in _TOLERATIONS:
-        if not any(_tolerates(have, str(toleration["key"])) for have in tolerations):
-            tolerations.append(dict(toleration))
     for container in (*(spec.get("initContainers") or []), *(spec.get("containers") or [])):
         if isinstance(container, dict):
             _apply_container_defaults(container)
     for volume in spec.get("volumes") or []:
         _apply_volume_defaults(volume)
+
+
+def admit_pod(pod: Json) -> None:
+    """Adds what the Priority and DefaultTolerationSeconds admission plugins add."""
+    spec = pod["spec"]
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    spec.setdefault("priority", 0)
+    tolerations = spec.setdefault("tolerations", [])
+    for toleration in _TOLERATIONS:
+        if not any(_tolerates(have, str(toleration["key"])) for have in tolerations):
+            tolerations.append(dict(toleration))
 
 
 def _tolerates(toleration: Json, key: str) -> bool:
@@ -149,7 +154,7 @@ def pod_causes(pod: Json) -> list[Cause]:
 
 
 def _unsupported(path: str, value: Any, options: tuple[str, ...]) -> Cause:
-    listed = ", ".join(shown(option) for option in sorted(options))
+    listed = ", ".join(shown(option) for option in options)
     return Cause(path, "FieldValueNotSupported", f"Unsupported value: {shown(value)}: supported values: {listed}")
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controller.local.apiserver.failures import Cause, bad_request, invalid, invalid_value, required
-from controller.local.apiserver.metadata import cleaned
+from controller.local.apiserver.metadata import cannot_unmarshal, cleaned, finalizer_warnings
 from controller.local.apiserver.resources import ApiVersion, Resource
 from controller.local.apiserver.schema import MISSING, apply_defaults, drop_nulls, prune, walk
 from controller.local.apiserver.violations import violations
@@ -48,7 +48,9 @@ def read_body(
         raise bad_request("the body of the request must be an object")
     _check_type(resource, version, body)
     unknown: list[str] = []
-    body["metadata"] = cleaned(body.get("metadata"), unknown)
+    head = f'{resource.kind} in version "{version.name}" cannot be handled as a {resource.kind}: '
+    body["metadata"] = cleaned(body.get("metadata"), unknown, head=head)
+    options.warnings.extend(finalizer_warnings(body["metadata"]))
     prune(body, version.schema, "", unknown)
     _report_unknown(resource, version, unknown, options, patch)
     if resource.is_custom:
@@ -65,19 +67,24 @@ def read_body(
 def _check_type(resource: Resource, version: ApiVersion, body: Json) -> None:
     wanted = resource.api_version_of(version.name)
     kind, api_version = body.get("kind"), body.get("apiVersion")
-    if resource.is_custom and not kind:
-        text = json.dumps(body, separators=(",", ":"))
-        raise bad_request(f"Object 'Kind' is missing in '{text}'")
+    if resource.is_custom:
+        if not kind:
+            text = json.dumps(body)
+            raise bad_request(
+                f"the object provided is unrecognized (must be of type {resource.kind}): "
+                f"Object 'Kind' is missing in '{text}' ({text})"
+            )
+        if api_version != wanted:
+            text = (
+                f"the API version in the data ({api_version or ''}) does not match the expected API version ({wanted})"
+            )
+            raise bad_request(text)
+        return
+    head = f'{kind or resource.kind} in version "{version.name}" cannot be handled as a {resource.kind}: '
     if api_version not in (None, "", wanted):
-        text = f"the API version in the data ({api_version}) does not match the expected API version ({wanted})"
-        raise bad_request(text)
+        raise bad_request(head + f'no kind "{resource.kind}" is registered for version "{api_version}"')
     if kind not in (None, "", resource.kind):
-        wanted_kind = f"{resource.group}/{version.name}, Kind={resource.kind}".removeprefix("/")
-        given = f"{wanted}, Kind={kind}"
-        text = f"{kind} in version {json.dumps(version.name)} cannot be handled as a {resource.kind}"
-        if resource.is_custom:
-            text = f"the kind in the data ({given}) does not match the expected kind ({wanted_kind})"
-        raise bad_request(text)
+        raise bad_request(head + f"converting ({version.name}.{kind}) to (core.{resource.kind}): unknown conversion")
     body["kind"], body["apiVersion"] = resource.kind, wanted
 
 
@@ -100,7 +107,7 @@ def _check_builtin_types(resource: Resource, version: ApiVersion, body: Json) ->
     wrong = violations(body, version.schema)
     if wrong:
         head = f'{resource.kind} in version "{version.name}" cannot be handled as a {resource.kind}: '
-        raise bad_request(head + f"json: cannot unmarshal {wrong[0].field}: {wrong[0].message}")
+        raise bad_request(head + cannot_unmarshal(wrong[0], resource.kind))
 
 
 def _read_embedded(body: Json, version: ApiVersion) -> None:
@@ -126,6 +133,8 @@ def schema_causes(
     """What a custom object breaks: its schema first, then the further checks, which need a body that has its shape."""
     if not resource.is_custom:
         return []
+    if body["kind"] != resource.kind:
+        return [invalid_value("kind", json.dumps(body["kind"]), f"must be {resource.kind}")]
     found = violations(body, version.schema, "", MISSING if old is None else old)
     found += _embedded_causes(body, version)
     for validator in validators if not found else []:

@@ -14,7 +14,14 @@ from typing import Any
 import msgspec
 import yaml
 
-from controller.local.apiserver.failures import ApiFailure, bad_request, not_implemented, unsupported_media_type
+from controller.local.apiserver.failures import (
+    ApiFailure,
+    bad_request,
+    no_such_resource,
+    not_found,
+    not_implemented,
+    unsupported_media_type,
+)
 from controller.local.apiserver.protobuf import read_protobuf
 from controller.local.apiserver.resources import ABSENT_CORE, ApiVersion, Registry, Resource, is_absent_group
 
@@ -50,6 +57,10 @@ def is_true(text: str | None) -> bool:
     return text in _TRUE
 
 
+def _nowhere(path: str) -> Exception:
+    return no_such_resource() if path.startswith("/api/") else NoSuchPath()
+
+
 def target_of(registry: Registry, path: str) -> Target:
     """The target of /api/… or /apis/…; `NoSuchPath`, or `ApiFailure` 501 for a kind of Kubernetes that is left out."""
     parts = path.strip("/").split("/")
@@ -65,21 +76,23 @@ def target_of(registry: Registry, path: str) -> Target:
     if rest[:1] == ["namespaces"] and len(rest) >= 3 and not (group == "" and rest[2] in ("status", "finalize")):
         namespace, rest = rest[1], rest[2:]
     if not rest or len(rest) > 3 or not all(rest):
-        raise NoSuchPath
+        raise _nowhere(path)
     plural, name, subresource = [*rest, "", ""][:3]
     resource = registry.get(group, plural)
     version = resource.version_of(version_name) if resource else None
     if resource is None or version is None or not version.served:
         _refuse_absent(registry, group, version_name, plural)
-        raise NoSuchPath
+        raise _nowhere(path)
     if bool(namespace) and not resource.namespaced:
-        raise NoSuchPath
+        raise _nowhere(path)
     if name and resource.namespaced and not namespace:
-        raise NoSuchPath
+        raise _nowhere(path)
     if subresource and subresource not in resource.subresources:
+        if subresource in resource.absent_subresources:
+            raise not_implemented(f"the subresource {subresource} of {resource.qualified}")
         if resource.is_custom:
-            raise NoSuchPath
-        raise not_implemented(f"the subresource {subresource} of {resource.qualified}")
+            raise not_found(resource.plural, resource.group, name)
+        raise no_such_resource()
     return Target(resource, version, namespace, name, subresource)
 
 
@@ -94,7 +107,7 @@ def _refuse_absent(registry: Registry, group: str, version_name: str, plural: st
 # --- bodies ------------------------------------------------------------------------------------------------------
 
 
-def decoded(raw: bytes, content_type: str) -> Any:
+def decoded(raw: bytes, content_type: str, wanted_kind: str = "") -> Any:
     """A body as JSON values. `ApiFailure` 400 for text that is none, 415 for a form that is not read."""
     kind = content_type.partition(";")[0].strip() or "application/json"
     if kind == "application/vnd.kubernetes.protobuf":
@@ -109,7 +122,10 @@ def decoded(raw: bytes, content_type: str) -> Any:
             return yaml.safe_load(raw)
         return msgspec.json.decode(raw)
     except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise bad_request(f"error decoding the body: {error}") from None
+        if wanted_kind:
+            head = f"the object provided is unrecognized (must be of type {wanted_kind}): "
+            raise bad_request(f"{head}couldn't get version/kind; json parse error: {error}") from None
+        raise bad_request(f"error decoding patch: {error}") from None
 
 
 class _WithTwins(dict[str, Any]):

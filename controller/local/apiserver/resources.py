@@ -49,6 +49,8 @@ class Resource:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = VERBS
     subresources: tuple[str, ...] = ()
+    # Subresources of a real server that are answered with 501 here.
+    absent_subresources: tuple[str, ...] = ()
     is_custom: bool = False
     tracks_generation: bool = False
     deletes_gracefully: bool = False
@@ -122,6 +124,9 @@ def builtin_resources() -> list[Resource]:
             "", "v1", "V1Pod", "pods", "Pod", short_names=("po",), categories=("all",),
             subresources=("binding", "log", "status"), tracks_generation=True, deletes_gracefully=True,
             answers_deleted_object=True,
+            absent_subresources=(
+                "attach", "ephemeralcontainers", "eviction", "exec", "portforward", "proxy", "resize",
+            ),
             fields=_paths(
                 "spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName",
                 "spec.hostNetwork", "status.phase", "status.podIP", "status.nominatedNodeName",
@@ -129,7 +134,8 @@ def builtin_resources() -> list[Resource]:
         ),
         _builtin(
             "", "v1", "V1Service", "services", "Service", short_names=("svc",), categories=("all",),
-            subresources=("status",), answers_deleted_object=True, may_create_on_update=True,
+            subresources=("status",), absent_subresources=("proxy",), answers_deleted_object=True,
+            may_create_on_update=True,
             fields=_paths("spec.clusterIP", "spec.type"),
         ),
         _builtin("", "v1", "V1ConfigMap", "configmaps", "ConfigMap", short_names=("cm",)),

@@ -132,6 +132,19 @@ def _prune(value: Any, node: Node, path: str, unknown: list[str] | None, is_reso
 # --- nulls and defaults ------------------------------------------------------------------------------------------
 
 
+# Texts that a built-in kind leaves out when they are empty, of those that a client may well send empty.
+_OMITTED_WHEN_EMPTY = frozenset({
+    "hostIP", "hostname", "message", "nodeName", "nominatedNodeName", "podIP", "reason", "serviceAccount",
+    "serviceAccountName", "subdomain", "workingDir",
+})  # fmt: skip
+
+
+def _is_omitted(key: str, value: Any, node: Node) -> bool:
+    if value == "":
+        return key in _OMITTED_WHEN_EMPTY
+    return not value and (node.types == "array" or (isinstance(value, dict) and node.additional is not None))
+
+
 def drop_nulls(value: Any, node: Node) -> None:
     """Drops nulls that the schema does not allow and gives no default for, in place, as the server does in silence."""
     if isinstance(value, dict):
@@ -140,7 +153,8 @@ def drop_nulls(value: Any, node: Node) -> None:
             if child is None:
                 continue
             inner = value[key]
-            if inner is None and not child.nullable and (node.is_builtin or not child.has_default):
+            is_null = inner is None and not child.nullable and (node.is_builtin or not child.has_default)
+            if is_null or (node.is_builtin and _is_omitted(key, inner, child)):
                 del value[key]
             elif isinstance(inner, (dict, list)):
                 drop_nulls(inner, child)

@@ -27,6 +27,7 @@ from controller.local.apiserver.failures import (
     bad_request,
     conflict,
     forbidden,
+    internal,
     invalid,
     invalid_value,
     not_found,
@@ -189,7 +190,7 @@ class Store:
         metadata = body["metadata"]
         self._check_namespace(resource, namespace, metadata, creating=True)
         if "resourceVersion" in metadata:
-            raise bad_request("resourceVersion should not be set on objects to be created")
+            raise internal("resourceVersion should not be set on objects to be created")
         if "name" not in metadata and metadata.get("generateName"):
             metadata["name"] = self._generated_name(resource, namespace, metadata["generateName"])
         for key in ("uid", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
@@ -197,15 +198,16 @@ class Store:
         metadata |= {"uid": self.uid_source(), "creationTimestamp": self.now_text()}
         kinds.prepare_create(resource, body)
         name = metadata.get("name", "")
+        if not applied:
+            with_managers(resource, version, body, None, options.manager, self.now_text())
+        kinds.complete(resource, body)
         causes = causes_of(metadata, kinds.name_form(resource), namespaced=resource.namespaced)
         causes += kinds.create_causes(resource, body)
         causes += schema_causes(resource, version, body, None, self._validators(resource))
         if causes:
-            raise invalid(resource.kind, resource.group, name, causes)
+            raise invalid(body["kind"], resource.group, name, causes)
         if self.revisions.get(resource.key, (namespace, name)) is not None:
             raise already_exists(resource.plural, resource.group, name)
-        if not applied:
-            with_managers(resource, version, body, None, options.manager, self.now_text())
         body = storage_form(resource, version.name, body)
         if resource.key == ("", "services"):
             self._give_address(body)
@@ -337,7 +339,7 @@ class Store:
         if given is None and resource.needs_resource_version:
             text = "must be specified for an update"
             cause = invalid_value("metadata.resourceVersion", "0", text)
-            raise invalid(resource.kind, resource.group, name, [cause])
+            raise invalid(resource.plural, resource.group, name, [cause])
         if given is not None and given != str(old.revision):
             if not given.isdecimal():
                 cause = invalid_value("metadata.resourceVersion", f'"{given}"', "must be a number")
@@ -353,7 +355,7 @@ class Store:
         causes += kinds.update_causes(resource, wanted, before, subresource)
         causes += schema_causes(resource, version, wanted, before, self._validators(resource))
         if causes:
-            raise invalid(resource.kind, resource.group, name, causes)
+            raise invalid(wanted["kind"], resource.group, name, causes)
         if not applied:
             with_managers(resource, version, wanted, before, options.manager, self.now_text(), subresource)
         wanted = storage_form(resource, version.name, wanted)
