@@ -1,0 +1,63 @@
+"""What others ask of a state: what is in flight, whether an action is still wanted, whether the job is over.
+
+In: a state. Out: answers. Never: a change.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from controller.decide.agenda import wants_to_run
+from controller.fold.state import JobState
+from controller.model import actions
+from controller.model.actions import Action
+from controller.model.replicas import SlotId
+
+
+def asked_of(state: JobState) -> dict[tuple[int, int], Action]:
+    """(decided position, ordinal) → action: asked for, and no outcome is known."""
+    return dict(state.asked)
+
+
+def is_over(state: JobState) -> bool:
+    """The job and all of its objects are gone: nothing can happen to it any more."""
+    return state.is_deleted and not any(
+        (slot.attempt is not None and not slot.attempt.is_gone) or slot.service is not None
+        for slot in state.slots.values()
+    )
+
+
+def is_wanted(state: JobState, action: Action) -> bool:
+    """Still wanted now; asked right before an action is sent."""
+    if state.is_deleted or state.spec.is_left_alone():
+        return False
+    match action:
+        case actions.CreatePod(type=kind, index=index):
+            slot = state.slots.get(SlotId(kind, index))
+            is_free = slot is not None and (slot.attempt is None or slot.attempt.is_gone)
+            return slot is not None and is_free and wants_to_run(state, slot)
+        case actions.CreateService(type=kind, index=index):
+            slot = state.slots.get(SlotId(kind, index))
+            return slot is not None and slot.service is None and wants_to_run(state, slot)
+        case actions.DeletePod(uid=uid):
+            return uid in state.strays or any(
+                slot.attempt is not None and slot.attempt.uid == uid and not slot.attempt.is_gone
+                for slot in state.slots.values()
+            )
+        case actions.DeleteService(uid=uid):
+            return any(slot.service is not None and slot.service.uid == uid for slot in state.slots.values())
+        case actions.PatchStatus():
+            return not state.is_adopted_end
+        case actions.DeleteJob():
+            # The TTL may have been taken away since (RULES §6).
+            return state.spec.ttl_seconds is not None
+        case (
+            actions.DeleteOwned()
+            | actions.ReleasePod()
+            | actions.EmitNotice()
+            | actions.CreatePodGroup()
+            | actions.DeletePodGroup()
+        ):
+            return True
+        case _ as never:
+            assert_never(never)

@@ -1,0 +1,52 @@
+"""One event folded: dispatch over all kinds of facts.
+
+In: a draft, an event, the context. Out: the draft with what the event says. Conditions are decide's.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from controller.fold.context import Context
+from controller.fold.draft import Draft
+from controller.fold.jobs import observe_job
+from controller.fold.outcomes import decided, settled
+from controller.fold.pods import observe_pod
+from controller.fold.services import observe_service
+from controller.fold.timers import timer_fired
+from controller.model import events
+from controller.model.events import Event, GapReason
+
+
+def apply(draft: Draft, event: Event, context: Context) -> None:
+    """Folds an event into the draft."""
+    draft.state.position = event.position
+    match event.fact:
+        case events.PodObserved(pod=pod):
+            observe_pod(draft, event, pod, context)
+        case events.JobObserved(job=job):
+            observe_job(draft, event, job)
+        case events.ServiceObserved(service=service):
+            observe_service(draft, event, service)
+        case events.ActionSettled() as fact:
+            settled(draft, event, fact)
+        case events.Decided() as fact:
+            decided(draft, event, fact)
+        case events.TimerFired() as fact:
+            timer_fired(draft, fact)
+        case events.GapOpened(reason=reason):
+            if reason is GapReason.CLUSTER_RESTORED:
+                # The API server's copy is of another time: the status is written anew (RULES §11).
+                draft.state.written_digest = ""
+                draft.state.is_status_dirty = True
+        case (
+            events.Synced()
+            | events.SettingsRecorded()
+            | events.LeaderElected()
+            | events.ClockJumped()
+            | events.NoticeObserved()
+            | events.PodGroupObserved()
+        ):
+            pass
+        case _ as never:
+            assert_never(never)

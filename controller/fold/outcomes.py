@@ -1,0 +1,250 @@
+"""What the controller asked for, and what became of it (DESIGN §2, RULES §11).
+
+In: DECIDED events and outcomes. Out: what is in flight, refusals, pauses. The fold knows the controller's own
+requests from here only.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from controller.fold.draft import Draft, replace_slot
+from controller.fold.judge import series_seconds
+from controller.fold.pods import born
+from controller.fold.state import Pause, Refusal, ServiceSeen, Slot
+from controller.model import actions
+from controller.model.actions import Action, Outcome, Result
+from controller.model.events import ActionSettled, Decided, Event
+from controller.model.instants import SECOND, Instant
+from controller.model.names import object_name
+from controller.model.replicas import SlotId
+
+NOT_WANTED = "NotWanted"
+"""An outcome's reason: dropped right before it was sent, since the job no longer wanted it."""
+FAILED_CREATE = "FailedCreate"
+NAME_TAKEN = "NameTaken"
+ALREADY_EXISTS = "AlreadyExists"
+
+_replace = msgspec.structs.replace
+_NEVER_REFUSED = (404, 409, 422)
+
+
+def decided(draft: Draft, event: Event, fact: Decided) -> None:
+    """Marks everything that was asked for as in flight."""
+    asked = draft.own("asked")
+    for ordinal, action in enumerate(fact.actions):
+        asked[event.position, ordinal] = action
+        _ask(draft, action, event.observed_at)
+
+
+def settled(draft: Draft, event: Event, fact: ActionSettled) -> None:
+    """Folds one outcome. An unknown one leaves its action in flight: a look follows."""
+    key = (fact.decided_position, fact.ordinal)
+    if key not in draft.state.asked or fact.outcome.result is Result.UNKNOWN:
+        return
+    draft.own("asked").pop(key)
+    if isinstance(fact.action, actions.PatchStatus) and fact.outcome.result is Result.DONE:
+        # What was decided after the end carried the end.
+        draft.state.is_end_written |= draft.state.has_ended() and fact.decided_position > draft.state.end_position
+        draft.touch_all()
+    _settle(draft, fact.action, fact.outcome, event.observed_at)
+
+
+def _ask(draft: Draft, action: Action, at: Instant) -> None:
+    state = draft.state
+    match action:
+        case actions.CreatePod(type=kind, index=index):
+            slot = draft.slot(SlotId(kind, index))
+            draft.put(replace_slot(slot, is_creating=True))
+        case actions.CreateService(type=kind, index=index):
+            draft.put(replace_slot(draft.slot(SlotId(kind, index)), is_creating_service=True))
+        case actions.DeletePod(uid=uid):
+            _ask_pod(draft, uid, at)
+        case actions.DeleteService(uid=uid):
+            for slot in list(state.slots.values()):
+                if slot.service and slot.service.uid == uid:
+                    draft.put(replace_slot(slot, service=_replace(slot.service, is_delete_asked=True)))
+        case actions.DeleteOwned(kind=kind_name):
+            for slot in list(state.slots.values()):
+                if kind_name == "pods" and slot.attempt and not slot.attempt.is_gone:
+                    _ask_pod(draft, slot.attempt.uid, at)
+                if kind_name == "services" and slot.service:
+                    draft.put(replace_slot(slot, service=_replace(slot.service, is_delete_asked=True)))
+            for uid in list(state.strays) if kind_name == "pods" else ():
+                _ask_pod(draft, uid, at)
+        case actions.EmitNotice():
+            state.notices = tuple(notice for notice in state.notices if notice != action)
+        case actions.DeleteJob():
+            state.is_delete_asked = True
+        case actions.PatchStatus():
+            state.is_status_asked, state.is_status_urgent = True, False
+        case actions.ReleasePod(uid=uid):
+            _mark_release(draft, uid, is_asked=True)
+        case actions.CreatePodGroup() | actions.DeletePodGroup():
+            pass
+        case _ as never:
+            assert_never(never)
+
+
+def _ask_pod(draft: Draft, uid: str, at: Instant) -> None:
+    if uid in draft.state.strays:
+        draft.own("strays")[uid] = _replace(draft.state.strays[uid], is_delete_asked=True)
+        return
+    slot = _slot_of_uid(draft, uid)
+    if slot and slot.attempt and not slot.attempt.stop_asked_at:
+        # An end that was observed before this event is no stop (RULES §11).
+        attempt = _replace(slot.attempt, stop_asked_at=at, is_stop=slot.attempt.ending is None)
+        draft.put(replace_slot(slot, attempt=attempt))
+
+
+def _mark_release(draft: Draft, uid: str, *, is_asked: bool) -> None:
+    slot = _slot_of_uid(draft, uid)
+    if slot and slot.attempt:
+        draft.put(replace_slot(slot, attempt=_replace(slot.attempt, is_release_asked=is_asked)))
+
+
+def _slot_of_uid(draft: Draft, uid: str) -> Slot | None:
+    for slot in draft.state.slots.values():
+        if slot.attempt and slot.attempt.uid == uid:
+            return slot
+    return None
+
+
+def _settle(draft: Draft, action: Action, outcome: Outcome, at: Instant) -> None:
+    state = draft.state
+    is_done = outcome.result is Result.DONE
+    match action:
+        case actions.CreatePod(type=kind, index=index):
+            draft.put(_pod_created(draft, draft.slot(SlotId(kind, index)), outcome, at))
+        case actions.CreateService(type=kind, index=index):
+            draft.put(_service_created(draft, draft.slot(SlotId(kind, index)), outcome, at))
+        case actions.DeletePod(uid=uid):
+            if not is_done:
+                _unask_pod(draft, uid)
+                _pause(draft, outcome, at)
+        case actions.DeleteService(uid=uid):
+            for slot in list(state.slots.values()):
+                if not is_done and slot.service and slot.service.uid == uid:
+                    draft.put(replace_slot(slot, service=_replace(slot.service, is_delete_asked=False)))
+            if not is_done:
+                _pause(draft, outcome, at)
+        case actions.DeleteOwned(kind=kind_name):
+            if not is_done:
+                _unask_all(draft, kind_name)
+                _pause(draft, outcome, at)
+        case actions.PatchStatus():
+            _status_written(draft, outcome, at)
+        case actions.DeleteJob():
+            # Gone or another one of that name: the watch will say so; anything else is asked again.
+            if not is_done and outcome.code not in _NEVER_REFUSED:
+                state.is_delete_asked = False
+                _pause(draft, outcome, at)
+        case actions.EmitNotice():
+            pass
+        case actions.ReleasePod(uid=uid):
+            _mark_release(draft, uid, is_asked=is_done)
+            if not is_done:
+                _pause(draft, outcome, at)
+        case actions.CreatePodGroup() | actions.DeletePodGroup():
+            if not is_done:
+                _pause(draft, outcome, at)
+        case _ as never:
+            assert_never(never)
+    if is_done and not isinstance(action, actions.EmitNotice | actions.CreatePod | actions.CreateService):
+        state.pause = None
+
+
+def _pod_created(draft: Draft, slot: Slot, outcome: Outcome, at: Instant) -> Slot:
+    name = object_name(draft.state.name, slot.id)
+    uid = outcome.uid if outcome.result is Result.DONE else _own_uid(draft, outcome)
+    known = slot.attempt
+    if uid and known and known.uid == uid:
+        return replace_slot(slot, is_creating=False)
+    if uid and (known is None or known.is_gone):
+        slot = born(slot, uid, name, at)
+        assert slot.attempt is not None
+        return replace_slot(slot, attempt=_replace(slot.attempt, has_uid_label=True))
+    refusal = None if uid else _refusal(draft, slot.pod_refusal, outcome, name, at)
+    return replace_slot(slot, is_creating=False, pod_refusal=refusal)
+
+
+def _service_created(draft: Draft, slot: Slot, outcome: Outcome, at: Instant) -> Slot:
+    uid = outcome.uid if outcome.result is Result.DONE else _own_uid(draft, outcome)
+    if uid:
+        service = slot.service or ServiceSeen(uid=uid, has_uid_label=True)
+        return replace_slot(slot, is_creating_service=False, service=service, service_refusal=None)
+    name = object_name(draft.state.name, slot.id)
+    refusal = _refusal(draft, slot.service_refusal, outcome, name, at)
+    return replace_slot(slot, is_creating_service=False, service_refusal=refusal)
+
+
+def _own_uid(draft: Draft, outcome: Outcome) -> str | None:
+    """AlreadyExists by an object of this very job: it is as good as created."""
+    holder = outcome.holder
+    return holder.uid if holder and holder.owner_uid == draft.state.uid else None
+
+
+def _refusal(draft: Draft, before: Refusal | None, outcome: Outcome, name: str, at: Instant) -> Refusal | None:
+    if outcome.reason == NOT_WANTED:
+        return before
+    tries = (before.tries if before else 0) + 1
+    wait = max(series_seconds(tries), outcome.retry_after_seconds or 0)
+    is_taken = outcome.reason == ALREADY_EXISTS
+    return Refusal(
+        reason=NAME_TAKEN if is_taken else FAILED_CREATE,
+        message=f"{name} belongs to something else" if is_taken else outcome.message,
+        tries=tries,
+        due_at=at + int(wait * SECOND),
+        holder=outcome.holder,
+        is_held=bool(outcome.holder and outcome.holder in draft.state.holders.values()),
+    )
+
+
+def _unask_pod(draft: Draft, uid: str) -> None:
+    if uid in draft.state.strays:
+        draft.own("strays")[uid] = _replace(draft.state.strays[uid], is_delete_asked=False)
+        return
+    slot = _slot_of_uid(draft, uid)
+    if slot and slot.attempt:
+        draft.put(replace_slot(slot, attempt=_replace(slot.attempt, stop_asked_at=None, is_stop=False)))
+
+
+def _unask_all(draft: Draft, kind: str) -> None:
+    for slot in list(draft.state.slots.values()):
+        if kind == "pods" and slot.attempt and slot.attempt.stop_asked_at and not slot.attempt.is_gone:
+            _unask_pod(draft, slot.attempt.uid)
+        if kind == "services" and slot.service:
+            draft.put(replace_slot(slot, service=_replace(slot.service, is_delete_asked=False)))
+
+
+def _status_written(draft: Draft, outcome: Outcome, at: Instant) -> None:
+    state = draft.state
+    state.is_status_asked = False
+    version = int(outcome.resource_version) if outcome.resource_version else 0
+    if outcome.result is Result.DONE:
+        state.written_digest = outcome.status_digest or ""
+        state.resource_version = max(state.resource_version, version)
+    elif outcome.reason == NOT_WANTED:
+        pass
+    elif outcome.reason == "Invalid":
+        # Said once: the same content is not sent again, and what waits for the write goes on.
+        state.written_digest = outcome.status_digest or ""
+        state.is_end_written = state.is_end_written or state.has_ended()
+        draft.notify("Warning", "StatusRefused", f"The API server refuses the status: {outcome.message[:500]}")
+        draft.touch_all()
+    elif outcome.code in (404, 409):
+        state.awaits_version_above = max(state.awaits_version_above, version)
+    else:
+        _pause(draft, outcome, at)
+    state.is_status_dirty = True
+
+
+def _pause(draft: Draft, outcome: Outcome, at: Instant) -> None:
+    if outcome.reason == NOT_WANTED:
+        return
+    tries = (draft.state.pause.tries if draft.state.pause else 0) + 1
+    wait = max(series_seconds(tries), outcome.retry_after_seconds or 0)
+    draft.state.pause = Pause(tries, at + int(wait * SECOND))
+    draft.touch_all()

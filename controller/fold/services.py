@@ -1,0 +1,44 @@
+"""Services as observed: the slot's own, or the holder of its name (RULES §9, §10).
+
+In: a service event. Out: the slot's service in the draft.
+"""
+
+from __future__ import annotations
+
+from controller.fold.draft import Draft, replace_slot
+from controller.fold.pods import observe_bystander, slot_of_labels
+from controller.fold.state import ServiceSeen
+from controller.model.events import DELETIONS, Event
+from controller.model.names import JOB_UID_LABEL
+from controller.model.objects import Service
+
+
+def observe_service(draft: Draft, event: Event, service: Service) -> None:
+    """Folds one observation of a service that belongs to the job, or carries its name."""
+    owner = service.metadata.controller()
+    if owner is None or owner.uid != draft.state.uid:
+        observe_bystander(draft, event, "service", service.metadata, None)
+        return
+    slot_id = slot_of_labels(service.metadata)
+    if slot_id is None or (slot_id not in draft.state.slots and slot_id.index >= draft.state.spec.count(slot_id.type)):
+        return
+    slot = draft.slot(slot_id)
+    known = slot.service
+    if event.op in DELETIONS:
+        if known and known.uid == event.uid:
+            draft.put(replace_slot(slot, service=None))
+        return
+    draft.put(
+        replace_slot(
+            slot,
+            service=ServiceSeen(
+                uid=event.uid,
+                has_uid_label=JOB_UID_LABEL in (service.metadata.labels or {}),
+                is_seen=True,
+                is_delete_asked=bool(service.metadata.deletion_timestamp)
+                or bool(known and known.uid == event.uid and known.is_delete_asked),
+            ),
+            is_creating_service=False,
+            service_refusal=None,
+        )
+    )
