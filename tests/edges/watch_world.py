@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from controller.kube import KubeClient, connect
+from controller.kube import AlreadyExists, KubeClient, NotFound, TooManyRequests, connect
 from controller.local.apiserver import LocalApiServer
 from controller.model.events import DELETIONS, Op
 from controller.watch import Mark, Observation, Pace, StreamFact, Watched, Watches
@@ -140,11 +140,16 @@ async def running(watches: Watches) -> AsyncIterator[asyncio.Task[None]]:
 
 
 class World:
-    """A local API server with the TFJob kind, and a client of it."""
+    """One namespace of an API server with the TFJob kind, and a client of it."""
 
-    def __init__(self, server: LocalApiServer, client: KubeClient) -> None:
-        self.server = server
+    def __init__(
+        self, client: KubeClient, compact: Callable[[], Awaitable[None]], namespace: str, only: str | None = None
+    ) -> None:
+        """`only` is the namespace that the watches see (None: all)."""
         self.client = client
+        self.compact = compact
+        self.namespace = namespace
+        self.only = only
         self.pauses = Pauses()
 
     def watches(self, sink: ListSink, log: LogOfSink | None = None, **options: Any) -> Watches:
@@ -155,7 +160,7 @@ class World:
             log,
             sink,
             log.marks(),
-            options.pop("namespace", None),
+            options.pop("namespace", self.only),
             options.pop("clock", ticking()),
             redaction_key=b"k",
             pace=pace,
@@ -165,16 +170,18 @@ class World:
     async def send(self, method: str, path: str, body: Any = None, content_type: str | None = None) -> Any:
         return (await self.client.request(method, path, body=body, content_type=content_type)).json()
 
-    async def create(self, kind: str, name: str, namespace: str = "default", **changes: Any) -> Any:
+    async def create(self, kind: str, name: str, namespace: str | None = None, **changes: Any) -> Any:
         manifest = MANIFESTS[kind](name) | changes
-        return await self.send("POST", f"{PATHS[kind].format(namespace=namespace)}", manifest)
+        return await self.send("POST", f"{PATHS[kind].format(namespace=namespace or self.namespace)}", manifest)
 
-    async def patch(self, kind: str, name: str, patch: Any, namespace: str = "default", sub: str = "") -> Any:
-        path = f"{PATHS[kind].format(namespace=namespace)}/{name}{sub}"
+    async def patch(self, kind: str, name: str, patch: Any, namespace: str | None = None, sub: str = "") -> Any:
+        path = f"{PATHS[kind].format(namespace=namespace or self.namespace)}/{name}{sub}"
         return await self.send("PATCH", path, patch, "application/merge-patch+json")
 
-    async def delete(self, kind: str, name: str, namespace: str = "default", **body: Any) -> Any:
-        return await self.send("DELETE", f"{PATHS[kind].format(namespace=namespace)}/{name}", body or None)
+    async def delete(self, kind: str, name: str, namespace: str | None = None, **body: Any) -> Any:
+        return await self.send(
+            "DELETE", f"{PATHS[kind].format(namespace=namespace or self.namespace)}/{name}", body or None
+        )
 
 
 PATHS = {
@@ -234,6 +241,34 @@ MANIFESTS: dict[str, Callable[[str], dict[str, Any]]] = {"TFJob": tfjob, "Pod": 
 
 
 @asynccontextmanager
+async def with_tfjobs(client: KubeClient) -> AsyncIterator[None]:
+    """Has the API server serve TFJobs; takes the definition away again where it was not there before."""
+    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    try:
+        await client.request("POST", crds, body=TFJOB_CRD)
+        is_ours = True
+    except AlreadyExists:
+        is_ours = False
+    for _ in range(600):
+        if await _serves_tfjobs(client):
+            break
+        await asyncio.sleep(0.05)
+    try:
+        yield
+    finally:
+        if is_ours:
+            await client.request("DELETE", f"{crds}/{TFJOB_CRD['metadata']['name']}")
+
+
+async def _serves_tfjobs(client: KubeClient) -> bool:
+    try:
+        await client.request("GET", "/apis/kubeflow.org/v1/tfjobs")
+    except (NotFound, TooManyRequests):
+        return False
+    return True
+
+
+@asynccontextmanager
 async def local_world(folder: Path, **options: Any) -> AsyncIterator[World]:
     server = LocalApiServer(port=0, **options)
     await server.start()
@@ -241,9 +276,12 @@ async def local_world(folder: Path, **options: Any) -> AsyncIterator[World]:
         path = folder / "kubeconfig"
         path.write_text(yaml.safe_dump(server.kubeconfig()))
         async with await connect(path) as client:
-            world = World(server, client)
-            await world.send("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", TFJOB_CRD)
-            yield world
+
+            async def compact() -> None:
+                server.store.compact()
+
+            async with with_tfjobs(client):
+                yield World(client, compact, "default")
     finally:
         await server.stop()
 
