@@ -12,6 +12,7 @@ from typing import Any
 from controller.local.apiserver.failures import (
     bad_request,
     conflict,
+    internal,
     invalid,
     not_found,
     required,
@@ -37,6 +38,17 @@ def patch_maker(kind: str, target: Target, patch: Any) -> Callable[[Json], Any]:
     return lambda current: strategic_patched(current, patch, target.version.schema)
 
 
+def _refuse_undeclared(target: Target, metadata: Json, warnings: list[str]) -> None:
+    unknown = [w.removeprefix('unknown field "').removesuffix('"') for w in warnings if w.startswith("unknown field")]
+    if not unknown:
+        return
+    kind = f"{target.resource.api_version_of(target.version.name)}, Kind={target.resource.kind}"
+    place = f"({metadata.get('namespace', '')}/{metadata.get('name', '')}; {kind})"
+    lines = [f".{path}: field not declared in schema" for path in unknown]
+    text = lines[0] if len(lines) == 1 else "errors:\n" + "\n".join(f"  {line}" for line in lines)
+    raise internal(f"failed to create typed patch object {place}: {text}")
+
+
 def apply_patch(store: Store, target: Target, config: Any, options: WriteOptions) -> tuple[Stored, bool]:
     """Server-side apply: creates or merges; the second value says whether the object was created.
 
@@ -46,7 +58,10 @@ def apply_patch(store: Store, target: Target, config: Any, options: WriteOptions
     if not options.manager:
         cause = required("fieldManager", "is required for apply patch")
         raise invalid("PatchOptions", "meta.k8s.io", "", [cause])
-    wanted = read_body(resource, version, config, options, patch="apply", with_defaults=False)
+    given = config.get("metadata") if isinstance(config, dict) else None
+    said = WriteOptions()
+    wanted = read_body(resource, version, config, said, with_defaults=False)
+    _refuse_undeclared(target, given if isinstance(given, dict) else {}, said.warnings)
     metadata = wanted["metadata"]
     if metadata.pop("managedFields", None):
         raise bad_request("metadata.managedFields must be nil")

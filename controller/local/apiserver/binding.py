@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from controller.local.apiserver.failures import bad_request, conflict
+from controller.local.apiserver.failures import conflict, internal
 from controller.local.apiserver.store import Store
 
 Json = dict[str, Any]
@@ -18,7 +18,7 @@ def bind(store: Store, namespace: str, name: str, binding: Any) -> None:
     """Binds a pod to the node `target.name`. `ApiFailure` 409 if it has a node or is being deleted."""
     node = ((binding.get("target") or {}) if isinstance(binding, dict) else {}).get("name")
     if not node:
-        raise bad_request("target.name of the Binding is required")
+        raise internal("target.name: Required value")
     pods = store.resource("pods")
     stored = store.get_stored(pods, namespace, name)
     metadata = stored.body["metadata"]

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controller.local.apiserver.failures import bad_request, conflict
+from controller.local.apiserver.failures import (
+    ApiFailure,
+    Cause,
+    bad_request,
+    conflict,
+    invalid,
+    invalid_value,
+)
 from controller.local.apiserver.resources import Resource
 from controller.local.apiserver.revisions import Revisions, Stored
 
@@ -42,15 +49,19 @@ class DeleteOptions:
         grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
         policy = body.get("propagationPolicy", query.get("propagationPolicy"))
         orphan = body.get("orphanDependents")
+        if policy is not None and orphan is not None:
+            text = "orphanDependents and deletionPropagation cannot be both set"
+            raise _refused(invalid_value("propagationPolicy", f'"{policy}"', text))
         if policy is None and orphan is not None:
             policy = "Orphan" if orphan else "Background"
         if policy is not None and policy not in POLICIES:
-            raise bad_request(f"propagationPolicy must be one of {', '.join(POLICIES)}, not {policy}")
+            text = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'
+            raise _refused(Cause("propagationPolicy", "FieldValueNotSupported", text))
         conditions = body.get("preconditions") or {}
         try:
             seconds = None if grace is None else int(grace)
         except ValueError:
-            raise bad_request(f"gracePeriodSeconds must be a number, not {grace}") from None
+            raise bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax') from None
         return cls(
             grace_period_seconds=seconds,
             propagation_policy=policy,
@@ -58,6 +69,10 @@ class DeleteOptions:
             resource_version=conditions.get("resourceVersion"),
             dry_run="All" in (body.get("dryRun") or []) or query.get("dryRun") == "All",
         )
+
+
+def _refused(cause: Cause) -> ApiFailure:
+    return invalid("DeleteOptions", "meta.k8s.io", "", [cause])
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +121,8 @@ def delete(revisions: Revisions, resource: Resource, stored: Stored, options: De
     is_held = bool(finalizers) or resource.key == _NAMESPACES
     if is_held and not resource.deletes_gracefully and "deletionTimestamp" not in metadata:
         marked["deletionTimestamp"] = _text(now)
-        marked["deletionGracePeriodSeconds"] = 0
+        if resource.key != _NAMESPACES:
+            marked["deletionGracePeriodSeconds"] = 0
         _next_generation(marked)
     is_held = is_held or (resource.deletes_gracefully and grace > 0)
     if options.dry_run:

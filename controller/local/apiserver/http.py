@@ -23,6 +23,7 @@ from controller.local.apiserver.binding import bind
 from controller.local.apiserver.deletion import DeleteOptions
 from controller.local.apiserver.failures import (
     ApiFailure,
+    Cause,
     bad_request,
     forbidden_field,
     invalid,
@@ -314,7 +315,6 @@ class Handlers:
             make,
             options,
             subresource=target.subresource,
-            patch_text=raw.decode(errors="replace"),
         )
         return self._object(request, target, stored, options=options)
 
@@ -322,17 +322,15 @@ class Handlers:
         raw = await request.read()
         body = decoded(raw, request.headers.get("Content-Type", "")) if raw else {}
         if not isinstance(body, dict) or body.get("kind", "DeleteOptions") != "DeleteOptions":
-            raise bad_request("the body of a DELETE must be DeleteOptions")
+            kind = body.get("kind", "") if isinstance(body, dict) else ""
+            raise bad_request(f'no kind "{kind}" is registered for version "v1"')
         return DeleteOptions.of(body, dict(request.query))
 
     async def _delete(self, request: web.Request, target: Target) -> web.Response:
         options = await self._delete_options(request)
         done = self.store.delete(target.resource, target.namespace, target.name, options)
         if not done.is_gone or target.resource.answers_deleted_object:
-            status = 202 if not done.is_gone and options.propagation_policy in ("Foreground", "Background") else 200
-            if options.propagation_policy == "Background":
-                status = 200
-            return self._object(request, target, done.last, status)
+            return self._object(request, target, done.last)
         metadata = done.last.body["metadata"]
         details = {"name": metadata["name"], "group": target.resource.group, "kind": target.resource.plural}
         details = {key: value for key, value in details.items() if value} | {"uid": metadata["uid"]}
@@ -395,12 +393,17 @@ def _check_watch(asked: ListParameters, sends: str | None) -> None:
 def _write_options(request: web.Request) -> WriteOptions:
     query = request.query
     dry_run = query.getall("dryRun", [])
+    causes = []
     if any(value != "All" for value in dry_run):
-        raise bad_request(f"dryRun must be All, not {dry_run[0]}")
+        text = f'Unsupported value: {encoded(dry_run).decode()}: supported values: "All"'
+        causes.append(Cause("dryRun", "FieldValueNotSupported", text))
     validation = query.get("fieldValidation") or "Warn"
     if validation not in ("Ignore", "Strict", "Warn"):
         text = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
-        raise bad_request(f"fieldValidation: {text}")
+        causes.append(Cause("fieldValidation", "FieldValueNotSupported", text))
+    if causes:
+        kind = {"POST": "CreateOptions", "PATCH": "PatchOptions"}.get(request.method, "UpdateOptions")
+        raise invalid(kind, "meta.k8s.io", "", causes)
     agent = request.headers.get("User-Agent", "")
     manager = query.get("fieldManager") or agent.partition("/")[0] or "unknown"
     return WriteOptions(dry_run=bool(dry_run), field_validation=validation, manager=manager)

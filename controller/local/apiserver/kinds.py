@@ -13,7 +13,14 @@ from typing import Any
 from controller.local.apiserver import crds
 from controller.local.apiserver.failures import Cause, forbidden_field, invalid_value, required
 from controller.local.apiserver.metadata import name_problem
-from controller.local.apiserver.pods import admit_pod, apply_pod_defaults, initial_status, pod_causes, pod_update_causes
+from controller.local.apiserver.pods import (
+    admit_pod,
+    apply_pod_defaults,
+    complete_status,
+    initial_status,
+    pod_causes,
+    pod_update_causes,
+)
 from controller.local.apiserver.resources import Resource
 from controller.local.apiserver.violations import shown
 
@@ -219,6 +226,7 @@ def _status_update(resource: Resource, new: Json, old: Json) -> Json:
         status = new.setdefault("status", {})
         if "qosClass" in old["status"]:
             status.setdefault("qosClass", old["status"]["qosClass"])
+        complete_status(status)
     return new
 
 

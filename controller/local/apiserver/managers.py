@@ -194,7 +194,7 @@ def applied(
     wanted = {
         path: value
         for path, value in leaves_of(config, version).items()
-        if path[-1] != "." or path[-2].startswith("k:")
+        if path[-1] != "." or path[-2].startswith("k:") or _is_entry(path[:-1], version.schema)
     }
     if live is None:
         body = copy.deepcopy(config)
@@ -264,11 +264,22 @@ def _dotted(path: Path) -> str:
     return text
 
 
+def _is_entry(path: Path, node: Node | None) -> bool:
+    """Whether a path leads to an entry of a map (not to a field that the schema names)."""
+    for part in path[:-1]:
+        if node is None:
+            return False
+        node = _child(node, part[2:]) if part.startswith("f:") else node.items
+    return node is not None and path[-1].startswith("f:") and path[-1][2:] not in node.properties
+
+
 def _without(body: Json, paths: set[Path], version: ApiVersion) -> Json:
     # leaves first, then the containers they leave empty
     for path in sorted((p for p in paths if p[-1] != "."), key=len, reverse=True):
         _drop(body, path, version.schema)
-    for path in sorted((p[:-1] for p in paths if p[-1] == "."), key=len, reverse=True):
+    # then what they leave empty: nobody owns that any more
+    emptied = {path[:length] for path in paths for length in range(2, len(path))}
+    for path in sorted(emptied, key=len, reverse=True):
         _drop(body, path, version.schema, only_if_empty=True)
     return body
 

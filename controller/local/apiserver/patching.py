@@ -13,7 +13,7 @@ import copy
 from typing import Any
 
 from controller.local.apiserver.failures import bad_request, rejected_patch
-from controller.local.apiserver.schema import Node
+from controller.local.apiserver.schema import Node, type_name_of
 
 Json = dict[str, Any]
 
@@ -36,8 +36,11 @@ def merge_patched(current: Any, patch: Any) -> Any:
 
 def json_patched(current: Json, operations: Any) -> Json:
     """RFC 6902. A `test` that fails, or a path that is not there, answers 422 with no cause, as the server does."""
-    if not isinstance(operations, list) or not all(isinstance(op, dict) and "op" in op for op in operations):
-        raise bad_request("error decoding patch: json: cannot unmarshal patch into Go value of type jsonpatch.Patch")
+    if not isinstance(operations, list) or not all(isinstance(op, dict) for op in operations):
+        got = "array" if isinstance(operations, list) else type_name_of(type(operations))
+        raise bad_request(
+            f"error decoding patch: json: cannot unmarshal {got} into Go value of type []handlers.jsonPatchOp"
+        )
     if len(operations) > 10_000:
         raise bad_request(f"The allowed maximum operations in a JSON patch is 10000, got {len(operations)}")
     document: Any = copy.deepcopy(current)
@@ -59,7 +62,9 @@ _ABSENT: Any = object()
 
 def _applied(document: Any, operation: Json) -> Any:
     path = _tokens(operation.get("path"))
-    match operation["op"]:
+    if not path and operation.get("op") != "test":
+        raise rejected_patch()
+    match operation.get("op"):
         case "add":
             return _with_value(document, path, copy.deepcopy(_value_of(operation)), may_insert=True)
         case "replace":
@@ -127,8 +132,6 @@ def _value_at(document: Any, path: list[str]) -> Any:
 
 
 def _with_value(document: Any, path: list[str], value: Any, *, may_insert: bool) -> Any:
-    if not path:
-        return value
     parent = _value_at(document, path[:-1])
     token = path[-1]
     if isinstance(parent, dict):
@@ -150,8 +153,6 @@ def _with_value(document: Any, path: list[str], value: Any, *, may_insert: bool)
 
 
 def _without(document: Any, path: list[str]) -> Any:
-    if not path:
-        raise rejected_patch()
     parent, token = _value_at(document, path[:-1]), path[-1]
     if isinstance(parent, dict) and token in parent:
         del parent[token]

@@ -214,6 +214,28 @@ def _port_causes(port: Json, path: str, seen: set[str]) -> list[Cause]:
     return found
 
 
+def complete_status(status: Json) -> None:
+    """Adds what a pod's conditions and containers always show, if empty."""
+    for condition in status.get("conditions") or []:
+        condition.setdefault("lastProbeTime", None)
+        condition.setdefault("lastTransitionTime", None)
+    for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
+        for container in status.get(kind) or []:
+            for key, value in (("lastState", {}), ("state", {}), ("image", ""), ("imageID", "")):
+                container.setdefault(key, dict(value) if isinstance(value, dict) else value)
+            container.setdefault("ready", False)
+            container.setdefault("restartCount", 0)
+
+
+def _deadline_causes(new: int | None, old: int | None) -> list[Cause]:
+    path = "spec.activeDeadlineSeconds"
+    if old is not None and new is None:
+        return [invalid_value(path, "null", "must not update from a positive integer to nil value")]
+    if old is not None and new is not None and new > old:
+        return [invalid_value(path, shown(new), "must be less than or equal to previous value")]
+    return []
+
+
 def pod_update_causes(new: Json, old: Json) -> list[Cause]:
     """What a pod's update may not change: nearly all of its spec."""
 
@@ -226,7 +248,11 @@ def pod_update_causes(new: Json, old: Json) -> list[Cause]:
             rest["terminationGracePeriodSeconds"] = old["spec"]["terminationGracePeriodSeconds"]
         return rest
 
-    found = []
+    for kind in ("containers", "initContainers"):
+        if len(new["spec"].get(kind) or []) != len(old["spec"].get(kind) or []):
+            text = "pod updates may not add or remove containers"
+            return [*pod_causes(new), forbidden_field(f"spec.{kind}", text)]
+    found = _deadline_causes(new["spec"].get("activeDeadlineSeconds"), old["spec"].get("activeDeadlineSeconds"))
     kept = old["spec"].get("tolerations") or []
     if any(toleration not in (new["spec"].get("tolerations") or []) for toleration in kept):
         text = "existing toleration can not be modified except its tolerationSeconds"

@@ -40,19 +40,21 @@ def read_body(
     body: Any,
     options: WriteOptions,
     *,
-    patch: str = "",
+    is_patched: bool = False,
     with_defaults: bool = True,
 ) -> Json:
-    """Cleans a whole object in place and gives it back; `patch` is the patch's text when the body came from one."""
+    """Cleans a whole object in place and gives it back; `is_patched` says that a patch made it."""
     if not isinstance(body, dict):
         raise bad_request("the body of the request must be an object")
-    _check_type(resource, version, body)
+    if not (is_patched and resource.is_custom and body.get("kind")):
+        _check_type(resource, version, body)
+    text = json.dumps(body, separators=(",", ":"), sort_keys=True) if is_patched and is_strict(options) else ""
     unknown: list[str] = []
     head = f'{resource.kind} in version "{version.name}" cannot be handled as a {resource.kind}: '
     body["metadata"] = cleaned(body.get("metadata"), unknown, head=head)
     options.warnings.extend(finalizer_warnings(body["metadata"]))
     prune(body, version.schema, "", unknown)
-    _report_unknown(resource, version, unknown, options, patch)
+    _report_unknown(resource, version, unknown, options, text)
     if resource.is_custom:
         drop_nulls(body, version.schema)
         if with_defaults:
@@ -62,6 +64,11 @@ def read_body(
         drop_nulls(body, version.schema)
         _check_builtin_types(resource, version, body)
     return body
+
+
+def is_strict(options: WriteOptions) -> bool:
+    """Whether unknown and twice given fields are refused."""
+    return options.field_validation == "Strict"
 
 
 def _check_type(resource: Resource, version: ApiVersion, body: Json) -> None:
@@ -94,7 +101,7 @@ def _report_unknown(
     if not unknown or options.field_validation == "Ignore":
         return
     words = [f'unknown field "{path}"' for path in sorted(unknown)]
-    if options.field_validation != "Strict":
+    if not is_strict(options):
         options.warnings.extend(words)
         return
     text = f"strict decoding error: {', '.join(words)}"
@@ -133,6 +140,9 @@ def schema_causes(
     """What a custom object breaks: its schema first, then the further checks, which need a body that has its shape."""
     if not resource.is_custom:
         return []
+    api_version = resource.api_version_of(version.name)
+    if body["apiVersion"] != api_version:
+        return [invalid_value("apiVersion", json.dumps(body["apiVersion"]), f"must be {api_version}")]
     if body["kind"] != resource.kind:
         return [invalid_value("kind", json.dumps(body["kind"]), f"must be {resource.kind}")]
     found = violations(body, version.schema, "", MISSING if old is None else old)

@@ -112,7 +112,7 @@ def decoded(raw: bytes, content_type: str, wanted_kind: str = "") -> Any:
     kind = content_type.partition(";")[0].strip() or "application/json"
     if kind == "application/vnd.kubernetes.protobuf":
         return read_protobuf(raw)
-    if "cbor" in kind:
+    if kind not in ("application/json", "application/yaml"):
         raise unsupported_media_type(
             "the body of the request was in an unknown format - accepted media types include: "
             "application/json, application/yaml"

@@ -281,7 +281,10 @@ class Store:
         """PUT with a body that nobody else holds; the second value says whether the object was created."""
         wanted = read_body(resource, version, body, options)
         metadata = wanted["metadata"]
-        if metadata.setdefault("name", name) != name:
+        if "name" not in metadata:
+            text = f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+            raise bad_request(text)
+        if metadata["name"] != name:
             text = f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
             raise bad_request(text)
         self._check_namespace(resource, namespace, metadata, creating=False)
@@ -307,12 +310,11 @@ class Store:
         options: WriteOptions,
         *,
         subresource: str = "",
-        patch_text: str = "",
     ) -> Stored:
         """PATCH: `make` turns a copy of the current body into the wanted one, which is then written as by PUT."""
         old = self.get_stored(resource, namespace, name)
         current = copy.deepcopy(self.body_in(old, resource, version))
-        wanted = read_body(resource, version, make(current), options, patch=patch_text)
+        wanted = read_body(resource, version, make(current), options, is_patched=True)
         metadata = wanted["metadata"]
         if metadata.setdefault("name", name) != name:
             text = f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
@@ -336,14 +338,14 @@ class Store:
         metadata, old_metadata = wanted["metadata"], before["metadata"]
         name, namespace = old_metadata["name"], old_metadata.get("namespace", "")
         given = metadata.get("resourceVersion")
+        given = None if given == "0" else given
         if given is None and resource.needs_resource_version:
             text = "must be specified for an update"
             cause = invalid_value("metadata.resourceVersion", "0", text)
             raise invalid(resource.plural, resource.group, name, [cause])
         if given is not None and given != str(old.revision):
             if not given.isdecimal():
-                cause = invalid_value("metadata.resourceVersion", f'"{given}"', "must be a number")
-                raise invalid(resource.kind, resource.group, name, [cause])
+                raise internal(f'strconv.ParseUint: parsing "{given}": invalid syntax')
             raise conflict(resource.plural, resource.group, name, MODIFIED)
         metadata["resourceVersion"] = str(old.revision)
         keep_server_fields(metadata, old_metadata)
@@ -355,7 +357,7 @@ class Store:
         causes += kinds.update_causes(resource, wanted, before, subresource)
         causes += schema_causes(resource, version, wanted, before, self._validators(resource))
         if causes:
-            raise invalid(wanted["kind"], resource.group, name, causes)
+            raise invalid(wanted["kind"], wanted["apiVersion"].rpartition("/")[0], name, causes)
         if not applied:
             with_managers(resource, version, wanted, before, options.manager, self.now_text(), subresource)
         wanted = storage_form(resource, version.name, wanted)

@@ -127,7 +127,7 @@ _CELLS: dict[str, Cells] = {
     "events": _event_cells,
     "namespaces": lambda b, now: [b["metadata"]["name"], (b.get("status") or {}).get("phase", ""), _age(b, now)],
     "configmaps": lambda b, now: [
-        b["metadata"]["name"], str(len(b.get("data") or {}) + len(b.get("binaryData") or {})), _age(b, now),
+        b["metadata"]["name"], len(b.get("data") or {}) + len(b.get("binaryData") or {}), _age(b, now),
     ],
     "leases": lambda b, now: [
         b["metadata"]["name"], (b.get("spec") or {}).get("holderIdentity") or "", _age(b, now),
