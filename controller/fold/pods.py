@@ -15,7 +15,7 @@ from controller.fold.judge import BACKOFF_LIMIT_EXCEEDED, count_retries, goes_ov
 from controller.fold.state import Attempt, End, Ending, Failure, Slot, Stray
 from controller.fold.waiting import waits_of
 from controller.model.actions import Because, Holder
-from controller.model.events import DELETIONS, SYNCS, Event
+from controller.model.events import DELETIONS, SYNCS, Event, Op
 from controller.model.instants import SECOND, instant_of
 from controller.model.names import (
     JOB_UID_LABEL,
@@ -33,6 +33,9 @@ _replace = msgspec.structs.replace
 def observe_pod(draft: Draft, event: Event, pod: Pod, context: Context) -> None:
     """Folds one observation of a pod that belongs to the job, or carries its name."""
     owner = pod.metadata.controller()
+    if event.op is Op.SYNC_DELETED and owner is None:
+        _observe_lost(draft, event, pod)
+        return
     if owner is None or owner.uid != draft.state.uid:
         observe_bystander(draft, event, "pod", pod.metadata, pod.status.phase)
         return
@@ -69,6 +72,24 @@ def observe_pod(draft: Draft, event: Event, pod: Pod, context: Context) -> None:
         status = main_status(pod)
         known = _replace(known, restarts_seen=status.restart_count if status else 0)
     _observe_attempt(draft, event, pod, slot, known, context)
+
+
+def _observe_lost(draft: Draft, event: Event, pod: Pod) -> None:
+    """A pod that a relist found gone: nothing is known of it but its name and uid, nor how it ended."""
+    if event.uid in draft.state.strays:
+        draft.own("strays").pop(event.uid)
+        return
+    for slot in draft.state.slots.values():
+        attempt = slot.attempt
+        if attempt is None or attempt.uid != event.uid:
+            continue
+        ending = attempt.ending or vanished(attempt, event, True)
+        lost = _replace(attempt, is_gone=True, is_crashing=False, waits=None, ending=ending)
+        draft.put(replace_slot(slot, attempt=lost))
+        if attempt.ending is None:
+            draft.state.unjudged = (*draft.state.unjudged, slot.id)
+        return
+    observe_bystander(draft, event, "pod", pod.metadata, None)
 
 
 def slot_of_labels(metadata: ObjectMeta) -> SlotId | None:

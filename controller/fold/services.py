@@ -8,7 +8,7 @@ from __future__ import annotations
 from controller.fold.draft import Draft, replace_slot
 from controller.fold.pods import observe_bystander, slot_of_labels
 from controller.fold.state import ServiceSeen
-from controller.model.events import DELETIONS, Event
+from controller.model.events import DELETIONS, Event, Op
 from controller.model.names import JOB_UID_LABEL
 from controller.model.objects import Service
 
@@ -16,6 +16,9 @@ from controller.model.objects import Service
 def observe_service(draft: Draft, event: Event, service: Service) -> None:
     """Folds one observation of a service that belongs to the job, or carries its name."""
     owner = service.metadata.controller()
+    if event.op is Op.SYNC_DELETED and owner is None:
+        _observe_lost(draft, event, service)
+        return
     if owner is None or owner.uid != draft.state.uid:
         observe_bystander(draft, event, "service", service.metadata, None)
         return
@@ -42,3 +45,12 @@ def observe_service(draft: Draft, event: Event, service: Service) -> None:
             service_refusal=None,
         )
     )
+
+
+def _observe_lost(draft: Draft, event: Event, service: Service) -> None:
+    """A service that a relist found gone: nothing is known of it but its name and uid."""
+    for slot in draft.state.slots.values():
+        if slot.service is not None and slot.service.uid == event.uid:
+            draft.put(replace_slot(slot, service=None))
+            return
+    observe_bystander(draft, event, "service", service.metadata, None)

@@ -24,6 +24,7 @@ from controller.model.events import (
     ServiceObserved,
 )
 from controller.model.instants import Instant
+from controller.model.names import GROUP, JOB_NAME_LABEL
 from controller.model.objects import Notice, ObjectMeta, Pod, PodGroup, Service, TFJob
 from controller.watch.lines import BadLine, RawObject, plain
 from controller.watch.observation import OVERHEAD_BYTES, Observation
@@ -35,7 +36,7 @@ from controller.watch.redact import (
     clean_messages,
     without_nul,
 )
-from controller.watch.resources import GROUP, JOB_NAME_LABEL, Resource
+from controller.watch.resources import Resource
 
 SPECS_REMEMBERED = 8192
 """Specs whose hash is kept: about three entries a pod, which share 3 KB."""

@@ -12,11 +12,10 @@ from collections import OrderedDict
 import msgspec
 
 from controller.model.events import NoticeObserved
+from controller.model.names import OPERATOR_NAME
 from controller.watch.heads import Heads
 from controller.watch.normalise import Owner
 from controller.watch.observation import Observation
-
-OUR_COMPONENT = "tfjob-controller"
 
 HELD_NOTICES = 256
 """The scheduler can speak of a pod before the pod's own watch has shown it; other people's pods are held as well,
@@ -44,7 +43,7 @@ class Notices:
             return None
         notice = seen.fact.notice
         about = notice.involved_object
-        if notice.type != "Warning" or notice.reporting_component == OUR_COMPONENT:
+        if notice.type != "Warning" or notice.reporting_component == OPERATOR_NAME:
             return None
         if about.kind == "TFJob":
             return msgspec.structs.replace(seen, job_uid=about.uid or None, job_name=about.name or None)

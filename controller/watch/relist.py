@@ -11,13 +11,14 @@ import structlog
 from controller.kube.client import KubeClient
 from controller.kube.errors import Gone
 from controller.model.events import GapReason, Op
+from controller.model.names import JOB_NAME_LABEL
 from controller.watch.absence import METADATA_ONLY, PAGE_LIMIT, NoProof, identity_of, pages, present
 from controller.watch.gaps import Gaps
 from controller.watch.heads import Head, Heads
 from controller.watch.lines import RawObject
 from controller.watch.normalise import Normaliser, Owner, lost
 from controller.watch.outlet import Outlet
-from controller.watch.resources import JOB_NAME_LABEL, Resource
+from controller.watch.resources import Resource
 
 log = structlog.get_logger("watch")
 

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from controller.model.names import GROUP, JOB_NAME_LABEL
 from controller.model.settings import GangScheduler
-
-JOB_NAME_LABEL = "training.kubeflow.org/job-name"
-GROUP = "kubeflow.org"
 
 
 class Resource(NamedTuple):
