@@ -147,6 +147,9 @@ class KubeClient:
                     content = await _start_of(answer)
                     raise error_of(status_of_body(answer.status, content), _retry_after_seconds(answer.headers))
                 yield answer
+        except aiohttp.ClientConnectorCertificateError as error:
+            await self._renewed()  # the cluster's certificates may have been exchanged: the next try has the new ones
+            raise Unreachable(f"{where}: {error}", was_sent=False) from error
         except (aiohttp.ClientConnectorError, aiohttp.InvalidURL) as error:
             raise Unreachable(f"{where}: {error}", was_sent=False) from error
         except aiohttp.ConnectionTimeoutError as error:

@@ -61,11 +61,18 @@ class Credentials:
         found = self._configuration
         return Access(
             base_url=found.host.rstrip("/"),
-            authorization=await found.get_api_key_with_prefix("BearerToken"),
+            authorization=await self._authorization(found),
             tls=self._tls,
             server_hostname=found.tls_server_name,
             proxy=found.proxy,
         )
+
+    async def _authorization(self, configuration: Any) -> str | None:
+        try:
+            found: str | None = await configuration.get_api_key_with_prefix("BearerToken")
+        except Exception:  # the token file is being replaced (ConfigException, OSError): the one at hand may still hold
+            found = configuration.api_key.get("BearerToken")
+        return found
 
     async def renew(self, *, min_age_seconds: float) -> bool:
         """Reads the source again, unless that was done less than `min_age_seconds` ago. True if it was read."""
@@ -161,8 +168,9 @@ def _service_account_loader(folder: Path) -> Callable[[], Any]:
         from kubernetes_asyncio.config import ConfigException, load_incluster_config
 
         configuration = Configuration()
+        read: Callable[..., None] = load_incluster_config
         try:
-            load_incluster_config(
+            read(
                 client_configuration=configuration,
                 token_filename=str(folder / "token"),
                 cert_filename=str(folder / "ca.crt"),

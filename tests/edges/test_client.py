@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -30,6 +31,7 @@ from controller.kube import (
     connect,
 )
 from controller.kube.credentials import credentials_of
+from tests.edges.certificates import NEW, OLD
 from tests.edges.fault_server import FaultServer, cut, status_body
 
 
@@ -286,6 +288,8 @@ async def test_the_service_account_token_is_read_again(tmp_path: Path, monkeypat
         "Bearer two",
     )
     assert second.tls is not None
+    (tmp_path / "token").unlink()  # being replaced: the one at hand goes on
+    assert (await credentials.access()).authorization == "Bearer two"
 
 
 @pytest.mark.parametrize(
@@ -333,3 +337,43 @@ async def test_the_servers_clock_is_kept(server: FaultServer, tmp_path: Path) ->
         assert client.clock_offset_seconds is None
         await client.request("GET", "/x")
         assert client.clock_offset_seconds == 20.5
+
+
+async def test_exchanged_certificates_are_read_again(tmp_path: Path) -> None:
+    async def serve(pem: str, port: int) -> web.AppRunner:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        (tmp_path / "served.pem").write_text(pem)
+        context.load_cert_chain(tmp_path / "served.pem")
+        app = web.Application()
+        app.router.add_get("/x", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", port, ssl_context=context).start()
+        return runner
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.json_response("here")
+
+    trusted = tmp_path / "ca.crt"
+    trusted.write_text(OLD)
+    runner = await serve(OLD, 0)
+    port = runner.addresses[0][1]
+    config = tmp_path / "kubeconfig"
+    config.write_text(
+        f"clusters: [{{name: c, cluster: {{server: 'https://127.0.0.1:{port}', certificate-authority: {trusted}}}}}]\n"
+        "users: [{name: u, user: {token: t}}]\n"
+        "contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n"
+    )
+    now = 0.0
+    credentials = await credentials_of(config, None, None, monotonic=lambda: now)
+    async with KubeClient(credentials, f"https://127.0.0.1:{port}") as client:
+        assert (await client.request("GET", "/x")).json() == "here"
+        await runner.cleanup()
+        runner = await serve(NEW, port)
+        trusted.write_text(NEW)
+        now += 10
+        with pytest.raises(Unreachable) as raised:
+            await client.request("GET", "/x")
+        assert not raised.value.may_have_taken_effect
+        assert (await client.request("GET", "/x")).json() == "here"
+    await runner.cleanup()
