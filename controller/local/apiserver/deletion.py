@@ -162,7 +162,8 @@ def _check_preconditions(resource: Resource, stored: Stored, options: DeleteOpti
             f"in record ({stored.revision}). The object might have been modified"
         )
     if why:
-        raise conflict(resource.plural, resource.group, name, why)
+        # here the real server names the kind, not the resource
+        raise conflict(resource.kind, resource.group, name, why)
 
 
 def _grace_of(resource: Resource, body: Json, options: DeleteOptions) -> int:

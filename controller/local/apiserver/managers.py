@@ -85,7 +85,7 @@ def leaves_of(body: Json, version: ApiVersion) -> Leaves:
     """Every owned path of a body with its value; what only the server writes is left out."""
     leaves: Leaves = {}
     for key, value in body.items():
-        if key in ("apiVersion", "kind"):
+        if key in ("apiVersion", "kind") or value == {}:
             continue
         if key == "metadata":
             value = {k: v for k, v in value.items() if k not in _UNTRACKED_METADATA}

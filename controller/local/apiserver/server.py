@@ -14,8 +14,10 @@ from typing import Any
 
 from aiohttp import web
 
+from controller.local.apiserver.admission import tfjob_causes
 from controller.local.apiserver.collector import Collector
 from controller.local.apiserver.http import Handlers, LogReader
+from controller.local.apiserver.objects import system_clock
 from controller.local.apiserver.store import Store
 
 Json = dict[str, Any]
@@ -28,7 +30,10 @@ class LocalApiServer:
     """A Kubernetes API in memory.
 
     `port` 0 takes a free one. `token` makes every request need it as a bearer token. `window` is how many changes of
-    each resource are kept for resuming watches (None: all). `clock` gives the time that objects carry.
+    each resource are kept for resuming watches (None: all). `first_revision` is where resourceVersions start: a server
+    that follows another one should start above it. `clock` gives the time that objects carry.
+    TFJobs are checked by the project's own admission rules, in place of the CRD's CEL rules, which are not evaluated;
+    `store.validators` can be changed.
     `log_reader(namespace, pod, container, **options)` gives a pod's log: bytes or an async iterator of bytes, itself
     or as an awaitable; `options` are the query's (follow, tailLines, previous, …), as text.
     """
@@ -41,13 +46,15 @@ class LocalApiServer:
         token: str | None = None,
         window: int | None = 50_000,
         bookmark_interval_seconds: float = 5.0,
-        clock: Callable[[], datetime] | None = None,
+        first_revision: int = 100,
+        clock: Callable[[], datetime] = system_clock,
         log_reader: LogReader | None = None,
     ) -> None:
         self.host = host
         self.port = port
         self.token = token
-        self.store = Store(window=window) if clock is None else Store(window=window, clock=clock)
+        self.store = Store(clock=clock, window=window, first_revision=first_revision)
+        self.store.validators[("kubeflow.org", "TFJob")] = [tfjob_causes]
         self._handlers = Handlers(self.store, bookmark_interval_seconds=bookmark_interval_seconds, token=token)
         self._handlers.log_reader = log_reader
         self._runner: web.AppRunner | None = None

@@ -8,15 +8,10 @@ Order of checks as in k8s.io/apiserver 1.36: read the body (400), the namespace 
 
 from __future__ import annotations
 
-import copy
 import secrets
-import time
-import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
-
-import msgspec
 
 from controller.local.apiserver import crds, deletion, kinds, listing
 from controller.local.apiserver.failures import (
@@ -35,16 +30,12 @@ from controller.local.apiserver.failures import (
 )
 from controller.local.apiserver.managers import same_but_times, with_managers
 from controller.local.apiserver.metadata import causes_of, keep_server_fields, update_causes
-from controller.local.apiserver.reading import Validator, WriteOptions, read_body, schema_causes, storage_form
-from controller.local.apiserver.resources import ApiVersion, Registry, Resource
-from controller.local.apiserver.revisions import Change, Revisions, Stored
-from controller.local.apiserver.schema import apply_defaults, prune
+from controller.local.apiserver.objects import Objects, Validators, random_uid, system_clock
+from controller.local.apiserver.reading import WriteOptions, read_body, schema_causes, storage_form
+from controller.local.apiserver.resources import ApiVersion, Resource
+from controller.local.apiserver.revisions import Stored
 
 Json = dict[str, Any]
-# `list` is a verb of the class below.
-Bodies = list[Json]
-Changes = list[Change]
-Validators = list[Validator]
 # From the current body (in the request's version, free to change) to the wanted one.
 Maker = Callable[[Json], Any]
 
@@ -52,109 +43,21 @@ _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
-def _now() -> datetime:
-    return datetime.fromtimestamp(time.time(), UTC)
-
-
-def _random_uid() -> str:
-    return str(uuid.uuid4())
-
-
-class Store:
-    """All objects of one local cluster. `clock` and `uid_source` can be given for simulations.
-
-    `validators` maps (group, kind) to checks beyond the schema, as admission plugins are on a real server.
-    """
+class Store(Objects):
+    """All objects of one local cluster, and the verbs that write them."""
 
     def __init__(
         self,
         *,
-        clock: Callable[[], datetime] = _now,
-        uid_source: Callable[[], str] = _random_uid,
+        clock: Callable[[], datetime] = system_clock,
+        uid_source: Callable[[], str] = random_uid,
         window: int | None = 50_000,
+        first_revision: int = 100,
     ) -> None:
-        self.clock = clock
-        self.uid_source = uid_source
-        self.registry = Registry()
-        self.revisions = Revisions(window)
-        self.validators: dict[tuple[str, str], Validators] = {}
+        super().__init__(clock=clock, uid_source=uid_source, window=window, first_revision=first_revision)
         self._addresses = 1
         for name in _FIRST_NAMESPACES:
             self.create("namespaces", {"metadata": {"name": name}})
-
-    # --- names -------------------------------------------------------------------------------------------------
-
-    def resource(self, resource: Resource | str) -> Resource:
-        """The resource of a name as `pods` or `tfjobs.kubeflow.org`; `ApiFailure` 404 where none is served."""
-        if isinstance(resource, Resource):
-            return resource
-        plural, _, group = resource.partition(".")
-        found = self.registry.get(group, plural)
-        if found is None:
-            raise not_found(plural, group, resource)
-        return found
-
-    def now_text(self) -> str:
-        """The clock's time as objects carry it: whole seconds, UTC."""
-        return self.clock().strftime("%Y-%m-%dT%H:%M:%SZ")
-
-    def fresh(self, resource: Resource) -> Resource:
-        """The resource as it is served now: a CRD may have been updated since `resource` was looked up."""
-        return self.registry.get(resource.group, resource.plural) or resource
-
-    # --- reading -----------------------------------------------------------------------------------------------
-
-    def get_stored(self, resource: Resource, namespace: str, name: str) -> Stored:
-        """The kept version of an object; `ApiFailure` 404 if there is none."""
-        found = self.revisions.get(resource.key, (namespace, name))
-        if found is None:
-            raise not_found(resource.plural, resource.group, name)
-        return found
-
-    def get(self, resource: Resource | str, namespace: str, name: str) -> Json:
-        """A copy of one object in its storage version; `ApiFailure` 404 if there is none."""
-        known = self.resource(resource)
-        return copy.deepcopy(self.get_stored(known, namespace, name).body)
-
-    def list(self, resource: Resource | str, namespace: str = "", labels: str = "", fields: str = "") -> Bodies:
-        """Copies of the objects that are selected, by namespace and name."""
-        known = self.resource(resource)
-        selects = listing.predicate_of(known, known.storage, labels, fields)
-        found = listing.selected(self.revisions.shelf(known.key).objects, namespace, "", selects, lambda s: s.body)
-        return [copy.deepcopy(stored.body) for stored in found]
-
-    def history(self, resource: Resource | str, namespace: str | None = None, name: str | None = None) -> Changes:
-        """Every kept change of a resource, or of one object of it, oldest first."""
-        known = self.resource(resource)
-        key = None if name is None else (namespace or "", name)
-        return self.revisions.history(known.key, key)
-
-    def subscribe(self, observer: Callable[[Change], None]) -> Callable[[], None]:
-        """Calls `observer` with every change from now on, in order; gives the function that ends it."""
-        self.revisions.observers.append(observer)
-        return lambda: self.revisions.observers.remove(observer)
-
-    def compact(self) -> int:
-        """Forgets the past, so that older watches and continue tokens get 410; gives the current revision."""
-        return self.revisions.compact()
-
-    def body_in(self, stored: Stored, resource: Resource, version: ApiVersion) -> Json:
-        """The object as a version of its resource shows it. Not to be changed."""
-        if not resource.is_custom:
-            return stored.body
-        key = (id(resource), version.name)
-        body: Json | None = stored.encodings.get(key)
-        if body is None:
-            body = msgspec.json.decode(stored.raw)
-            assert body is not None
-            apply_defaults(body, resource.storage.schema)
-            if version is not resource.storage:
-                body["apiVersion"] = resource.api_version_of(version.name)
-                prune(body, version.schema)
-            if body == stored.body:
-                body = stored.body
-            stored.encodings[key] = body
-        return body
 
     # --- create ------------------------------------------------------------------------------------------------
 
@@ -170,7 +73,7 @@ class Store:
         """Creates an object from a copy of `body`. `ApiFailure` 400, 403, 404, 409 or 422 as the API answers."""
         known = self.resource(resource)
         version = self._version(known, version_name or body.get("apiVersion", "").rpartition("/")[2])
-        return self.create_from(known, version, namespace, copy.deepcopy(body), options or WriteOptions())
+        return self.create_from(known, version, namespace, self.copy_of(body), options or WriteOptions())
 
     def _version(self, resource: Resource, name: str) -> ApiVersion:
         return resource.version_of(name) or resource.storage
@@ -265,7 +168,7 @@ class Store:
         known = self.resource(resource)
         version = self._version(known, body.get("apiVersion", "").rpartition("/")[2])
         asked = options or WriteOptions()
-        stored, _ = self.put(known, version, namespace, name, copy.deepcopy(body), asked, subresource)
+        stored, _ = self.put(known, version, namespace, name, self.copy_of(body), asked, subresource)
         return stored
 
     def put(
@@ -313,7 +216,7 @@ class Store:
     ) -> Stored:
         """PATCH: `make` turns a copy of the current body into the wanted one, which is then written as by PUT."""
         old = self.get_stored(resource, namespace, name)
-        current = copy.deepcopy(self.body_in(old, resource, version))
+        current = self.copy_of(self.body_in(old, resource, version))
         wanted = read_body(resource, version, make(current), options, is_patched=True)
         metadata = wanted["metadata"]
         if metadata.setdefault("name", name) != name:
@@ -353,7 +256,8 @@ class Store:
         if kinds.is_new_generation(resource, wanted, before):
             wanted["metadata"]["generation"] = old_metadata.get("generation", 0) + 1
         causes = causes_of(wanted["metadata"], kinds.name_form(resource), namespaced=resource.namespaced)
-        causes += update_causes(wanted["metadata"], old_metadata)
+        # twice, as the real server has it from the common update and from the kind's own
+        causes += 2 * update_causes(wanted["metadata"], old_metadata)
         causes += kinds.update_causes(resource, wanted, before, subresource)
         causes += schema_causes(resource, version, wanted, before, self._validators(resource))
         if causes:
