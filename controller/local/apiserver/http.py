@@ -9,21 +9,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable
 from typing import Any
 
-import msgspec
-import yaml
 from aiohttp import web
 
-from controller.local.apiserver import discovery, openapi
+from controller.local.apiserver import discovery, openapi, writing
 from controller.local.apiserver.answers import bookmark_body, encoded, object_bytes, page_bytes, representation_of
-from controller.local.apiserver.applying import apply_patch, patch_maker
 from controller.local.apiserver.binding import bind
-from controller.local.apiserver.deletion import DeleteOptions
 from controller.local.apiserver.failures import (
     ApiFailure,
-    Cause,
     bad_request,
     forbidden_field,
     invalid,
@@ -33,15 +28,14 @@ from controller.local.apiserver.failures import (
 )
 from controller.local.apiserver.listing import ListParameters, page_of, predicate_of, revision_of
 from controller.local.apiserver.reading import WriteOptions
+from controller.local.apiserver.replies import HEADERS, json_or_404, json_response, response_of
 from controller.local.apiserver.requests import (
     Form,
     NoSuchPath,
     Target,
     decoded,
-    duplicate_fields,
     form_of,
     is_true,
-    patch_kind,
     target_of,
     wants_aggregated,
 )
@@ -52,7 +46,6 @@ from controller.local.apiserver.watches import Watch, WatchRequest
 Json = dict[str, Any]
 LogReader = Callable[..., Any]
 
-_HEADERS = {"Cache-Control": "no-cache, private"}
 # How long a read waits for a resourceVersion that is not there yet, as the API server's watch cache does.
 FUTURE_READ_SECONDS = 3.0
 
@@ -73,9 +66,9 @@ class Handlers:
             self._check_token(request)
             return await self._routed(request)
         except NoSuchPath:
-            return web.Response(status=404, text="404 page not found\n", headers=_HEADERS)
+            return web.Response(status=404, text="404 page not found\n", headers=HEADERS)
         except ApiFailure as failure:
-            return _json(failure.status(), failure.code)
+            return json_response(failure.status(), failure.code)
 
     def _check_token(self, request: web.Request) -> None:
         if self.token is None or request.path in ("/healthz", "/livez", "/readyz", "/version"):
@@ -99,15 +92,15 @@ class Handlers:
             case "GET", False, _:
                 return await self._collection(request, target)
             case "POST", False, _:
-                return await self._create(request, target)
+                return await self._write(request, target, writing.create)
             case "POST", True, "binding":
                 return await self._bind(request, target)
             case "PUT", True, "" | "status":
-                return await self._put(request, target)
+                return await self._write(request, target, writing.put)
             case "PUT", True, "finalize":
                 raise not_implemented("the subresource finalize of namespaces")
             case "PATCH", True, "" | "status":
-                return await self._patch(request, target)
+                return await self._write(request, target, writing.patch)
             case "DELETE", True, "":
                 return await self._delete(request, target)
             case "DELETE", False, _ if "deletecollection" in target.resource.verbs:
@@ -122,30 +115,30 @@ class Handlers:
         registry = self.store.registry
         match path:
             case "/healthz" | "/livez" | "/readyz":
-                return web.Response(text="ok", headers=_HEADERS)
+                return web.Response(text="ok", headers=HEADERS)
             case "/version":
-                return _json(discovery.VERSION)
+                return json_response(discovery.VERSION)
             case "/openapi/v2":
-                return _json(openapi.swagger())
+                return json_response(openapi.swagger())
             case "/openapi/v3":
-                return _json(openapi.index(registry))
+                return json_response(openapi.index(registry))
             case "/api" | "/apis" if wants_aggregated(request.headers.get("Accept", "")):
                 body = encoded(discovery.aggregated(registry, core=path == "/api"))
                 kind = {"Content-Type": discovery.AGGREGATED_TYPE, "Vary": "Accept"}
-                return web.Response(body=body, headers=_HEADERS | kind)
+                return web.Response(body=body, headers=HEADERS | kind)
             case "/api":
-                return _json(discovery.api_versions(request.host))
+                return json_response(discovery.api_versions(request.host))
             case "/apis":
-                return _json(discovery.api_group_list(registry))
+                return json_response(discovery.api_group_list(registry))
         if path.startswith("/openapi/v3/"):
-            return _json_or_404(openapi.document(registry, path.removeprefix("/openapi/v3/")))
+            return json_or_404(openapi.document(registry, path.removeprefix("/openapi/v3/")))
         parts = path.strip("/").split("/")
         if parts[0] == "apis" and len(parts) == 2:
-            return _json_or_404(discovery.group_document(registry, parts[1]))
+            return json_or_404(discovery.group_document(registry, parts[1]))
         if parts[0] == "apis" and len(parts) == 3:
-            return _json_or_404(discovery.api_resource_list(registry, parts[1], parts[2]))
+            return json_or_404(discovery.api_resource_list(registry, parts[1], parts[2]))
         if parts == ["api", "v1"]:
-            return _json_or_404(discovery.api_resource_list(registry, "", "v1"))
+            return json_or_404(discovery.api_resource_list(registry, "", "v1"))
         return None
 
     # --- reading -----------------------------------------------------------------------------------------------
@@ -167,7 +160,7 @@ class Handlers:
         shape = form or form_of(request.headers.get("Accept", ""))
         target = self._fresh(target)
         body = object_bytes(self.store, target, stored, shape, request.query.get("includeObject", "Metadata"))
-        return _response(body, status, shape, self._warnings(target, options))
+        return response_of(body, status, shape, self._warnings(target, options))
 
     def _fresh(self, target: Target) -> Target:
         # a CRD may have been written since the target was looked up
@@ -195,7 +188,7 @@ class Handlers:
 
         page = page_of(self.store.revisions, target.resource, target.namespace, asked, selects, body_of)
         include = request.query.get("includeObject", "Metadata")
-        return _response(page_bytes(self.store, target, page, form, include), 200, form, self._warnings(target, None))
+        return response_of(page_bytes(self.store, target, page, form, include), 200, form, self._warnings(target, None))
 
     async def _reached(self, revision: int) -> None:
         if revision <= self.store.revisions.current:
@@ -242,7 +235,7 @@ class Handlers:
                 bookmark=lambda revision, annotations: bookmark_body(target, form, revision, annotations),
             ),
         )
-        response = web.StreamResponse(headers=_HEADERS | {"Content-Type": "application/json"})
+        response = web.StreamResponse(headers=HEADERS | {"Content-Type": "application/json"})
         response.enable_chunked_encoding()
         self.watches.add(watch)
         try:
@@ -259,90 +252,31 @@ class Handlers:
 
     # --- writing -----------------------------------------------------------------------------------------------
 
-    async def _read(self, request: web.Request, target: Target, options: WriteOptions) -> Any:
-        raw = await request.read()
-        kind = request.headers.get("Content-Type", "")
-        body = decoded(raw, kind, target.resource.kind)
-        if options.field_validation != "Ignore" and "json" in kind:
-            words = [f'duplicate field "{name}"' for name in duplicate_fields(raw)]
-            if words and options.field_validation == "Strict":
-                name = f'{target.resource.kind} in version "{target.version.name}"'
-                text = f"{name} cannot be handled as a {target.resource.kind}: strict decoding error: "
-                raise bad_request(text + ", ".join(words))
-            options.warnings.extend(words)
-        return body
-
-    async def _create(self, request: web.Request, target: Target) -> web.Response:
-        options = _write_options(request)
-        body = await self._read(request, target, options)
-        if target.resource.namespaced and not target.namespace:
-            raise NoSuchPath if target.resource.is_custom else method_not_allowed()
-        stored = self.store.create_from(target.resource, target.version, target.namespace, body, options)
-        return self._object(request, target, stored, 201, options=options)
+    async def _write(
+        self, request: web.Request, target: Target, verb: Callable[..., Awaitable[writing.Written]]
+    ) -> web.Response:
+        stored, status, options = await verb(self.store, request, target)
+        return self._object(request, target, stored, status, options=options)
 
     async def _bind(self, request: web.Request, target: Target) -> web.Response:
         body = decoded(await request.read(), request.headers.get("Content-Type", ""))
         bind(self.store, target.namespace, target.name, body)
         done = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-        return _json(done, 201)
-
-    async def _put(self, request: web.Request, target: Target) -> web.Response:
-        options = _write_options(request)
-        body = await self._read(request, target, options)
-        stored, created = self.store.put(
-            target.resource, target.version, target.namespace, target.name, body, options, target.subresource
-        )
-        return self._object(request, target, stored, 201 if created else 200, options=options)
-
-    async def _patch(self, request: web.Request, target: Target) -> web.Response:
-        kind = patch_kind(request.headers.get("Content-Type", ""), target.resource)
-        raw = await request.read()
-        options = _write_options(request)
-        if kind == "apply":
-            options.manager = request.query.get("fieldManager", "")
-            options.force = is_true(request.query.get("force"))
-            stored, created = apply_patch(self.store, target, decoded(raw, "application/yaml"), options)
-            return self._object(request, target, stored, 201 if created else 200, options=options)
-        if "force" in request.query:
-            cause = forbidden_field("force", "may not be specified for non-apply patch")
-            raise invalid("PatchOptions", "meta.k8s.io", "", [cause])
-        make = patch_maker(kind, target, decoded(raw, "application/json"))
-        stored = self.store.patch(
-            target.resource,
-            target.version,
-            target.namespace,
-            target.name,
-            make,
-            options,
-            subresource=target.subresource,
-        )
-        return self._object(request, target, stored, options=options)
-
-    async def _delete_options(self, request: web.Request) -> DeleteOptions:
-        raw = await request.read()
-        body = decoded(raw, request.headers.get("Content-Type", "")) if raw else {}
-        if not isinstance(body, dict) or body.get("kind", "DeleteOptions") != "DeleteOptions":
-            kind = body.get("kind", "") if isinstance(body, dict) else ""
-            raise bad_request(f'no kind "{kind}" is registered for version "v1"')
-        return DeleteOptions.of(body, dict(request.query))
+        return json_response(done, 201)
 
     async def _delete(self, request: web.Request, target: Target) -> web.Response:
-        options = await self._delete_options(request)
+        options = await writing.delete_options(request)
         done = self.store.delete(target.resource, target.namespace, target.name, options)
         if not done.is_gone or target.resource.answers_deleted_object:
             return self._object(request, target, done.last)
-        metadata = done.last.body["metadata"]
-        details = {"name": metadata["name"], "group": target.resource.group, "kind": target.resource.plural}
-        details = {key: value for key, value in details.items() if value} | {"uid": metadata["uid"]}
-        body = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-        return _json(body)
+        return json_response(writing.deletion_status(target, done))
 
     async def _delete_collection(self, request: web.Request, target: Target) -> web.Response:
-        options = await self._delete_options(request)
+        options = await writing.delete_options(request)
         asked = ListParameters.of(request.query)
         form = form_of(request.headers.get("Accept", ""))
         page = self.store.delete_collection(target.resource, target.version, target.namespace, asked, options)
-        return _response(page_bytes(self.store, target, page, form), 200, form, [])
+        return response_of(page_bytes(self.store, target, page, form), 200, form, [])
 
     # --- logs --------------------------------------------------------------------------------------------------
 
@@ -363,12 +297,12 @@ class Handlers:
         if inspect.isawaitable(found):
             found = await found
         if isinstance(found, bytes):
-            return web.Response(body=found, headers=_HEADERS | {"Content-Type": "text/plain"})
+            return web.Response(body=found, headers=HEADERS | {"Content-Type": "text/plain"})
         return await _streamed(request, found)
 
 
 async def _streamed(request: web.Request, chunks: AsyncIterable[bytes]) -> web.StreamResponse:
-    response = web.StreamResponse(headers=_HEADERS | {"Content-Type": "text/plain"})
+    response = web.StreamResponse(headers=HEADERS | {"Content-Type": "text/plain"})
     response.enable_chunked_encoding()
     await response.prepare(request)
     async for chunk in chunks:
@@ -388,43 +322,3 @@ def _check_watch(asked: ListParameters, sends: str | None) -> None:
         causes.append(forbidden_field("resourceVersionMatch", text))
     if causes:
         raise invalid("ListOptions", "meta.k8s.io", "", causes)
-
-
-def _write_options(request: web.Request) -> WriteOptions:
-    query = request.query
-    dry_run = query.getall("dryRun", [])
-    causes = []
-    if any(value != "All" for value in dry_run):
-        text = f'Unsupported value: {encoded(dry_run).decode()}: supported values: "All"'
-        causes.append(Cause("dryRun", "FieldValueNotSupported", text))
-    validation = query.get("fieldValidation") or "Warn"
-    if validation not in ("Ignore", "Strict", "Warn"):
-        text = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
-        causes.append(Cause("fieldValidation", "FieldValueNotSupported", text))
-    if causes:
-        kind = {"POST": "CreateOptions", "PATCH": "PatchOptions"}.get(request.method, "UpdateOptions")
-        raise invalid(kind, "meta.k8s.io", "", causes)
-    agent = request.headers.get("User-Agent", "")
-    manager = query.get("fieldManager") or agent.partition("/")[0] or "unknown"
-    return WriteOptions(dry_run=bool(dry_run), field_validation=validation, manager=manager)
-
-
-def _json(body: Json, status: int = 200) -> web.Response:
-    return web.Response(body=encoded(body), status=status, headers=_HEADERS | {"Content-Type": "application/json"})
-
-
-def _json_or_404(body: Json | None) -> web.Response:
-    if body is None:
-        raise NoSuchPath
-    return _json(body)
-
-
-def _response(body: bytes, status: int, form: Form, warnings: list[str]) -> web.Response:
-    kind = "application/json"
-    if form.is_yaml:
-        body, kind = yaml.safe_dump(msgspec.json.decode(body)).encode(), "application/yaml"
-    response = web.Response(body=body, status=status, headers=_HEADERS | {"Content-Type": kind})
-    for warning in warnings:
-        text = warning.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{text}"')
-    return response
