@@ -86,11 +86,10 @@ def _stepped(draft: Draft, event: Event, context: Context) -> Step:
     is_synced = isinstance(event.fact, Synced)
     is_whole = draft.touched is None or is_synced or isinstance(event.fact, TimerFired)
     if not context.gap_open and (is_whole or draft.touched or state.unjudged):
-        before = state.tallies
         transitions += evaluate(draft, event, by_gap=is_synced)
         _derive(draft, context.settings)
         transitions += evaluate_stalled(draft, event, by_gap=is_synced)
-        if state.tallies != before or draft.touched is None:
+        if draft.touched is None:
             state.is_status_dirty = True
         _tell_birth(draft)
     if isinstance(event.fact, ActionSettled) and isinstance(event.fact.action, actions.PatchStatus):

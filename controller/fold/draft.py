@@ -52,7 +52,12 @@ class Draft:
         if slot.index < self.state.spec.count(slot.type):
             tallies = self.own("tallies")
             tally = self.state.tallies.get(slot.type, Tally())
-            tallies[slot.type] = _moved(tally, before, slot)
+            moved = _moved(tally, before, slot)
+            if moved is not tally:
+                tallies[slot.type] = moved
+                self.state.is_status_dirty = True
+        if before is None or before.attempts != slot.attempts or before.verdict is not slot.verdict:
+            self.state.is_status_dirty = True
 
     def touch_all(self) -> None:
         """Everything derived is made anew: the spec, suspension or the end changed."""

@@ -1,0 +1,46 @@
+"""A scenario as parsed: steps with one verb each (the format is documented in docs/SCENARIOS.md).
+
+Out: frozen values. Never: I/O.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Step(NamedTuple):
+    """One step: its verb, the verb's value, and where it stands, e.g. `steps[3]` or `steps[3].gap[0]`."""
+
+    verb: str
+    value: Any
+    path: str
+
+
+class Scenario(NamedTuple):
+    """One file. `job` is the manifest with its defaults filled in; `only` names the ways of running that make sense."""
+
+    file: str
+    title: str
+    job: dict[str, Any]
+    settings: dict[str, Any]
+    steps: tuple[Step, ...]
+    only: tuple[str, ...]
+
+
+class PodReport(NamedTuple):
+    """What the kubelet reports of a pod: the STATE of a `pods` step, as a map."""
+
+    phase: str = "Running"
+    exit_code: int | None = None
+    reason: str = ""
+    pod_reason: str = ""
+    message: str = ""
+    restart_count: int = 0
+    last_exit_code: int | None = None
+    waiting: str = ""
+    unschedulable: str = ""
+    main: dict[str, Any] | None = None
+    sidecar: Any = None
+    init: dict[str, Any] | None = None
+    disruption: str = ""
+    is_bound: bool = True
