@@ -7,9 +7,8 @@ Never: a rule of the API; whatever a request means is decided in store.py and th
 from __future__ import annotations
 
 import asyncio
-import inspect
 import random
-from collections.abc import AsyncIterable, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
@@ -27,6 +26,7 @@ from controller.local.apiserver.failures import (
     too_large_resource_version,
 )
 from controller.local.apiserver.listing import ListParameters, page_of, predicate_of, revision_of
+from controller.local.apiserver.logs import LogReader, pod_log
 from controller.local.apiserver.reading import WriteOptions
 from controller.local.apiserver.replies import HEADERS, json_or_404, json_response, response_of
 from controller.local.apiserver.requests import (
@@ -44,7 +44,6 @@ from controller.local.apiserver.store import Store
 from controller.local.apiserver.watches import Watch, WatchRequest
 
 Json = dict[str, Any]
-LogReader = Callable[..., Any]
 
 # How long a read waits for a resourceVersion that is not there yet, as the API server's watch cache does.
 FUTURE_READ_SECONDS = 3.0
@@ -88,7 +87,7 @@ class Handlers:
             case "GET", True, "" | "status":
                 return self._get(request, target)
             case "GET", True, "log":
-                return await self._log(request, target)
+                return await pod_log(self.store, self.log_reader, request, target)
             case "GET", False, _:
                 return await self._collection(request, target)
             case "POST", False, _:
@@ -277,38 +276,6 @@ class Handlers:
         form = form_of(request.headers.get("Accept", ""))
         page = self.store.delete_collection(target.resource, target.version, target.namespace, asked, options)
         return response_of(page_bytes(self.store, target, page, form), 200, form, [])
-
-    # --- logs --------------------------------------------------------------------------------------------------
-
-    async def _log(self, request: web.Request, target: Target) -> web.StreamResponse:
-        pod = self.store.get_stored(target.resource, target.namespace, target.name).body
-        names = [container["name"] for container in pod["spec"]["containers"]]
-        container = request.query.get("container") or names[0]
-        if not request.query.get("container") and len(names) > 1:
-            listed = " ".join(names)
-            text = f"a container name must be specified for pod {target.name}, choose one of: [{listed}]"
-            raise bad_request(text)
-        if container not in names + [c["name"] for c in pod["spec"].get("initContainers") or []]:
-            raise bad_request(f"container {container} is not valid for pod {target.name}")
-        if self.log_reader is None:
-            raise not_implemented("pod logs while no kubelet is connected")
-        options = {key: value for key, value in request.query.items() if key != "container"}
-        found = self.log_reader(target.namespace, target.name, container, **options)
-        if inspect.isawaitable(found):
-            found = await found
-        if isinstance(found, bytes):
-            return web.Response(body=found, headers=HEADERS | {"Content-Type": "text/plain"})
-        return await _streamed(request, found)
-
-
-async def _streamed(request: web.Request, chunks: AsyncIterable[bytes]) -> web.StreamResponse:
-    response = web.StreamResponse(headers=HEADERS | {"Content-Type": "text/plain"})
-    response.enable_chunked_encoding()
-    await response.prepare(request)
-    async for chunk in chunks:
-        await response.write(chunk)
-    await response.write_eof()
-    return response
 
 
 def _check_watch(asked: ListParameters, sends: str | None) -> None:

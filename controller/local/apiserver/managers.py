@@ -15,106 +15,12 @@ import copy
 import json
 from typing import Any
 
-from controller.local.apiserver.builtin import node_of
 from controller.local.apiserver.failures import Cause, apply_conflict
+from controller.local.apiserver.fieldsets import Path, child_of, element_of, is_keyed, leaves_of, nested, paths_of
 from controller.local.apiserver.resources import ApiVersion, Resource
 from controller.local.apiserver.schema import Node
 
 Json = dict[str, Any]
-Path = tuple[str, ...]
-Leaves = dict[Path, Any]
-
-_UNTRACKED_METADATA = frozenset({
-    "name", "namespace", "uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink",
-    "deletionTimestamp", "deletionGracePeriodSeconds",
-})  # fmt: skip
-_KEY_DEFAULTS = {"protocol": "TCP"}
-
-
-def _element(item: Any, node: Node) -> str:
-    keys = node.raw.get("x-kubernetes-list-map-keys")
-    if keys and isinstance(item, dict):
-        chosen = {key: item.get(key, _KEY_DEFAULTS.get(key)) for key in keys}
-        return "k:" + json.dumps(
-            {k: v for k, v in chosen.items() if v is not None}, sort_keys=True, separators=(",", ":")
-        )
-    return "v:" + json.dumps(item, sort_keys=True, separators=(",", ":"))
-
-
-def _child(node: Node | None, key: str) -> Node | None:
-    if node is None:
-        return None
-    if key == "metadata" and (node.root or node.embedded):
-        return node_of("V1ObjectMeta")
-    return node.child_of(key)
-
-
-def _is_keyed(node: Node | None) -> bool:
-    return node is not None and node.raw.get("x-kubernetes-list-type") in ("map", "set")
-
-
-# What every built-in object has, if empty, so that no writer is the one who made it.
-_ALWAYS_THERE = (("f:spec",), ("f:status",), ("f:source",), ("f:spec", "f:containers"))
-
-
-def _collect(value: Any, node: Node | None, path: Path, leaves: Leaves) -> None:
-    atomic = node is not None and node.raw.get("x-kubernetes-map-type") == "atomic"
-    if isinstance(value, dict) and value and not atomic:
-        for key, inner in value.items():
-            _collect(inner, _child(node, key), (*path, f"f:{key}"), leaves)
-        _own(path, node, leaves)
-    elif isinstance(value, list) and value and node is not None and _is_keyed(node):
-        _own(path, node, leaves)
-        for item in value:
-            here = (*path, _element(item, node))
-            if isinstance(item, dict):
-                _collect(item, node.items, here, leaves)
-            else:
-                leaves[here] = item
-    else:
-        leaves[path] = value
-
-
-def _own(path: Path, node: Node | None, leaves: Leaves) -> None:
-    is_always_there = node is not None and node.is_builtin and path in _ALWAYS_THERE
-    if path != ("f:metadata",) and not is_always_there:
-        leaves[(*path, ".")] = None
-
-
-def leaves_of(body: Json, version: ApiVersion) -> Leaves:
-    """Every owned path of a body with its value; what only the server writes is left out."""
-    leaves: Leaves = {}
-    for key, value in body.items():
-        if key in ("apiVersion", "kind") or value == {}:
-            continue
-        if key == "metadata":
-            value = {k: v for k, v in value.items() if k not in _UNTRACKED_METADATA}
-            if not value:
-                continue
-        _collect(value, _child(version.schema, key), (f"f:{key}",), leaves)
-    return leaves
-
-
-def _nested(paths: set[Path]) -> Json:
-    tree: Json = {}
-    for path in sorted(paths):
-        place = tree
-        for part in path:
-            place = place.setdefault(part, {})
-    return tree
-
-
-def _paths_of(tree: Json) -> set[Path]:
-    found: set[Path] = set()
-
-    def visit(place: Json, path: Path) -> None:
-        if not place and path:
-            found.add(path)
-        for part, inner in place.items():
-            visit(inner, (*path, part))
-
-    visit(tree, ())
-    return found
 
 
 def _same_entry(entry: Json, manager: str, operation: str, api_version: str, subresource: str) -> bool:
@@ -153,12 +59,12 @@ def with_managers(
         own = next((e for e in entries if _same_entry(e, manager, "Update", api_version, subresource)), None)
         for entry in entries:
             if entry is not own:
-                entry["fieldsV1"] = _nested(_paths_of(entry["fieldsV1"]) - changed - gone)
+                entry["fieldsV1"] = nested(paths_of(entry["fieldsV1"]) - changed - gone)
         if own is None and changed:
             own = _entry(manager, "Update", api_version, subresource)
             entries.append(own)
         if own is not None:
-            own["fieldsV1"] = _nested((_paths_of(own["fieldsV1"]) - gone) | changed)
+            own["fieldsV1"] = nested((paths_of(own["fieldsV1"]) - gone) | changed)
             own["time"] = now
     _set(new, entries)
 
@@ -199,7 +105,7 @@ def applied(
     if live is None:
         body = copy.deepcopy(config)
         entry = _entry(manager, "Apply", resource.api_version_of(version.name), subresource)
-        entry |= {"fieldsV1": _nested(set(wanted)), "time": now}
+        entry |= {"fieldsV1": nested(set(wanted)), "time": now}
         _set(body, [entry])
         return body
     present = leaves_of(live, version)
@@ -210,16 +116,16 @@ def applied(
     contested = {p for p, v in wanted.items() if p[-1] != "." and p in present and present[p] != v}
     _refuse_conflicts(others, contested, force)
     for entry in others:
-        entry["fieldsV1"] = _nested(_paths_of(entry["fieldsV1"]) - contested)
-    mine_before = _paths_of(own["fieldsV1"]) if own else set()
-    held_by_others = {path for entry in others for path in _paths_of(entry["fieldsV1"])}
+        entry["fieldsV1"] = nested(paths_of(entry["fieldsV1"]) - contested)
+    mine_before = paths_of(own["fieldsV1"]) if own else set()
+    held_by_others = {path for entry in others for path in paths_of(entry["fieldsV1"])}
     dropped = {path for path in mine_before - set(wanted) - held_by_others if path in present}
     body = _without(copy.deepcopy(live), dropped, version)
     body = dict(_merged(body, config, version.schema))
     if own is None:
         own = _entry(manager, "Apply", api_version, subresource)
         entries.append(own)
-    if own["fieldsV1"] != (fields := _nested(set(wanted))) or "time" not in own:
+    if own["fieldsV1"] != (fields := nested(set(wanted))) or "time" not in own:
         own |= {"fieldsV1": fields, "time": now}
     _set(body, entries)
     return body
@@ -229,7 +135,7 @@ def _refuse_conflicts(others: list[Json], contested: set[Path], force: bool) -> 
     if force:
         return
     found = [
-        (_told(entry), _dotted(path)) for entry in others for path in sorted(_paths_of(entry["fieldsV1"]) & contested)
+        (_told(entry), _dotted(path)) for entry in others for path in sorted(paths_of(entry["fieldsV1"]) & contested)
     ]
     if not found:
         return
@@ -269,7 +175,7 @@ def _is_entry(path: Path, node: Node | None) -> bool:
     for part in path[:-1]:
         if node is None:
             return False
-        node = _child(node, part[2:]) if part.startswith("f:") else node.items
+        node = child_of(node, part[2:]) if part.startswith("f:") else node.items
     return node is not None and path[-1].startswith("f:") and path[-1][2:] not in node.properties
 
 
@@ -291,11 +197,11 @@ def _drop(place: Any, path: Path, node: Node | None, *, only_if_empty: bool = Fa
         if key not in place:
             return
         if rest:
-            _drop(place[key], rest, _child(node, key), only_if_empty=only_if_empty)
+            _drop(place[key], rest, child_of(node, key), only_if_empty=only_if_empty)
         elif not only_if_empty or not place[key]:
             del place[key]
     elif isinstance(place, list) and node is not None:
-        index = next((i for i, item in enumerate(place) if _element(item, node) == head), None)
+        index = next((i for i, item in enumerate(place) if element_of(item, node) == head), None)
         if index is None:
             return
         keys = set(node.raw.get("x-kubernetes-list-map-keys") or [])
@@ -309,12 +215,12 @@ def _merged(live: Any, config: Any, node: Node | None) -> Any:
     if isinstance(live, dict) and isinstance(config, dict):
         result = dict(live)
         for key, value in config.items():
-            result[key] = _merged(live[key], value, _child(node, key)) if key in live else copy.deepcopy(value)
+            result[key] = _merged(live[key], value, child_of(node, key)) if key in live else copy.deepcopy(value)
         return result
-    if isinstance(live, list) and isinstance(config, list) and node is not None and _is_keyed(node):
-        merged = {_element(item, node): item for item in live}
+    if isinstance(live, list) and isinstance(config, list) and node is not None and is_keyed(node):
+        merged = {element_of(item, node): item for item in live}
         for item in config:
-            name = _element(item, node)
+            name = element_of(item, node)
             merged[name] = _merged(merged[name], item, node.items) if name in merged else copy.deepcopy(item)
         return list(merged.values())
     return copy.deepcopy(config)

@@ -16,7 +16,8 @@ from aiohttp import web
 
 from controller.local.apiserver.admission import tfjob_causes
 from controller.local.apiserver.collector import Collector
-from controller.local.apiserver.http import Handlers, LogReader
+from controller.local.apiserver.http import Handlers
+from controller.local.apiserver.logs import LogReader
 from controller.local.apiserver.objects import system_clock
 from controller.local.apiserver.store import Store
 

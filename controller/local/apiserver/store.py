@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from controller.local.apiserver import crds, deletion, kinds, listing
+from controller.local.apiserver import deletion, kinds, listing, registration
 from controller.local.apiserver.failures import (
     MODIFIED,
     ApiFailure,
@@ -26,7 +26,6 @@ from controller.local.apiserver.failures import (
     invalid,
     invalid_value,
     not_found,
-    not_implemented,
 )
 from controller.local.apiserver.managers import same_but_times, with_managers
 from controller.local.apiserver.metadata import causes_of, keep_server_fields, update_causes
@@ -90,6 +89,7 @@ class Store(Objects):
     ) -> Stored:
         """Creates an object from a body that nobody else holds; `applied`: its managedFields are already right."""
         body = read_body(resource, version, body, options)
+        registration.refuse_webhooks(resource, body)
         metadata = body["metadata"]
         self._check_namespace(resource, namespace, metadata, creating=True)
         if "resourceVersion" in metadata:
@@ -117,7 +117,7 @@ class Store(Objects):
         if options.dry_run:
             return Stored(body, self.revisions.current)
         stored = self.revisions.put(resource.key, (namespace, name), body)
-        return self._after_write(resource, stored)
+        return registration.after_write(self, resource, stored)
 
     def _validators(self, resource: Resource) -> Validators:
         return self.validators.get((resource.group, resource.kind), [])
@@ -237,6 +237,7 @@ class Store(Objects):
         applied: bool = False,
     ) -> Stored:
         """Writes a cleaned body over `old`: the optimistic lock, what may not change, rules, generation."""
+        registration.refuse_webhooks(resource, wanted)
         before = self.body_in(old, resource, version)
         metadata, old_metadata = wanted["metadata"], before["metadata"]
         name, namespace = old_metadata["name"], old_metadata.get("namespace", "")
@@ -269,9 +270,10 @@ class Store(Objects):
             return old if not options.dry_run else Stored(wanted, old.revision)
         if deletion.is_released(wanted, old.body):
             self.revisions.remove(resource.key, (namespace, name))
-            self._after_delete(resource, old)
+            registration.after_delete(self, resource, old)
             return Stored(wanted, old.revision)
-        return self._after_write(resource, self.revisions.put(resource.key, (namespace, name), wanted))
+        stored = self.revisions.put(resource.key, (namespace, name), wanted)
+        return registration.after_write(self, resource, stored)
 
     # --- delete ------------------------------------------------------------------------------------------------
 
@@ -287,7 +289,7 @@ class Store(Objects):
         asked = options or deletion.DeleteOptions()
         outcome = deletion.delete(self.revisions, known, self.get_stored(known, namespace, name), asked, self.clock())
         if outcome.is_gone and not asked.dry_run:
-            self._after_delete(known, outcome.last)
+            registration.after_delete(self, known, outcome.last)
         return outcome
 
     def delete_collection(
@@ -313,30 +315,3 @@ class Store(Objects):
                 if failure.code != 404:
                     raise
         return page
-
-    # --- what follows a write ----------------------------------------------------------------------------------
-
-    def _after_write(self, resource: Resource, stored: Stored) -> Stored:
-        if resource.key != ("apiextensions.k8s.io", "customresourcedefinitions"):
-            return stored
-        body = stored.body
-        if (body["spec"].get("conversion") or {}).get("strategy") == "Webhook":
-            self.revisions.remove(resource.key, ("", body["metadata"]["name"]))
-            raise not_implemented("conversion webhooks of a CustomResourceDefinition")
-        if body["metadata"].get("deletionTimestamp"):
-            return stored
-        served = crds.resource_of(body)
-        if self.registry.get(served.group, served.plural) is None:
-            self.revisions.shelf(served.key).horizon = self.revisions.current
-        self.registry.put(served)
-        status = crds.established_status(body, self.now_text())
-        if body.get("status") != status:
-            self.revisions.put(resource.key, ("", body["metadata"]["name"]), body | {
-                "metadata": dict(body["metadata"]), "status": status,
-            })  # fmt: skip
-        return stored
-
-    def _after_delete(self, resource: Resource, last: Stored) -> None:
-        if resource.key == ("apiextensions.k8s.io", "customresourcedefinitions"):
-            spec = last.body["spec"]
-            self.registry.remove(spec["group"], spec["names"]["plural"])

@@ -1,0 +1,45 @@
+"""What a CustomResourceDefinition's write or end does to what is served.
+
+In: the version of a CRD that was just kept or removed. Out: the registry changed, the CRD's status written.
+"""
+
+from __future__ import annotations
+
+from controller.local.apiserver import crds
+from controller.local.apiserver.failures import not_implemented
+from controller.local.apiserver.objects import Objects
+from controller.local.apiserver.resources import Resource
+from controller.local.apiserver.revisions import Stored
+
+_CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
+
+
+def refuse_webhooks(resource: Resource, body: dict[str, object]) -> None:
+    """`ApiFailure` 501 for a CRD that converts by webhook."""
+    spec = body.get("spec")
+    conversion = spec.get("conversion") if isinstance(spec, dict) else None
+    if resource.key == _CRDS and isinstance(conversion, dict) and conversion.get("strategy") == "Webhook":
+        raise not_implemented("conversion webhooks of a CustomResourceDefinition")
+
+
+def after_write(objects: Objects, resource: Resource, stored: Stored) -> Stored:
+    """Serves what a CRD declares, and gives the CRD its status; other kinds pass through."""
+    body = stored.body
+    if resource.key != _CRDS or body["metadata"].get("deletionTimestamp"):
+        return stored
+    served = crds.resource_of(body)
+    if objects.registry.get(served.group, served.plural) is None:
+        objects.revisions.shelf(served.key).horizon = objects.revisions.current
+    objects.registry.put(served)
+    status = crds.established_status(body, objects.now_text())
+    if body.get("status") != status:
+        written = body | {"metadata": dict(body["metadata"]), "status": status}
+        objects.revisions.put(resource.key, ("", body["metadata"]["name"]), written)
+    return stored
+
+
+def after_delete(objects: Objects, resource: Resource, last: Stored) -> None:
+    """Stops serving what a deleted CRD declared."""
+    if resource.key == _CRDS:
+        spec = last.body["spec"]
+        objects.registry.remove(spec["group"], spec["names"]["plural"])
