@@ -62,6 +62,11 @@ class Heads:
         head = self._heads.get(uid)
         return Owner(head.job_uid, head.job_name) if head else self._departed.get(uid)
 
+    def lags(self, uid: str, resource_version: int) -> bool:
+        """True when this version of an object exists and was not put."""
+        head = self._heads.get(uid)
+        return uid not in self._departed if head is None else head.resource_version < resource_version
+
     def note(self, resource_version: int) -> None:
         """The resource was seen at this version."""
         self.highest = max(self.highest, resource_version)

@@ -22,6 +22,7 @@ from controller.kube.errors import ApiError, Gone
 from controller.model.events import GapReason, Op
 from controller.model.instants import Instant
 from controller.watch.absence import present
+from controller.watch.audit import differences
 from controller.watch.gaps import Gaps
 from controller.watch.heads import Head, Heads
 from controller.watch.lines import Lines, bookmark_of, line_of
@@ -51,7 +52,10 @@ class Pace:
     """A watch is asked to end after about five minutes, so that it is begun again with a fresh token."""
     doubt_seconds: float = 0.05
     """How long doubtful deletions are collected: a job's services go within this, and one list settles them all."""
+    audit_seconds: tuple[int, int] = (600, 1800)
+    """How long between two proofs that a stream told the truth: a list of names and versions is not free."""
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    audit_pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     luck: Callable[[], float] = field(default=random.random)
     monotonic: Callable[[], float] = time.monotonic
 
@@ -92,6 +96,10 @@ class Reflector:
         """What came since the first doubtful deletion, in order; empty when there is no doubt."""
         self._doubts = 0
         self._relisted_since_healthy = False
+        self._is_distrusted = False
+        self._answer: aiohttp.ClientResponse | None = None
+        self._moved = asyncio.Event()
+        self._audited_at: Instant | None = None
         self.relist = Relist(resource, client, namespace, normaliser, outlet, heads, gaps)
 
     async def run(self) -> None:
@@ -101,6 +109,8 @@ class Reflector:
             opened_at: float | None = None
             asked = 0.0
             try:
+                if self._is_distrusted:
+                    self._is_distrusted, self._resource_version = False, None
                 if self._resource_version is None:
                     await self._begin_anew()
                 async with self._client.stream(
@@ -108,6 +118,7 @@ class Reflector:
                 ) as answer:
                     opened_at = self._pace.monotonic()
                     self.is_connected, self.problem = True, None
+                    self._answer = answer
                     await self._read(answer.content)
             except Gone as error:
                 log.info("watch expired", resource=self.resource.name, at=self._resource_version, said=str(error))
@@ -117,7 +128,8 @@ class Reflector:
                 self._note_problem(error)
                 asked = error.retry_after_seconds if isinstance(error, Temporary) else 0.0
             finally:
-                self.is_connected = False
+                self.is_connected, self._answer = False, None
+                self._stir()
                 self._held.clear()
                 self._doubts = 0
             self.reconnect_count += 1
@@ -126,6 +138,40 @@ class Reflector:
             else:
                 failures += 1
             await self._pace.pause(delay_seconds(failures, self._pace.luck(), asked))
+
+    async def run_audits(self) -> None:
+        """Every 10 to 30 minutes compares what the stream told with a list, until it is cancelled."""
+        shortest, longest = self._pace.audit_seconds
+        while True:
+            await self._pace.audit_pause(shortest + self._pace.luck() * (longest - shortest))
+            if self.is_connected and not self._gaps.concerns(self.resource.name):
+                try:
+                    await self._audit()
+                except (ApiError, Temporary) as error:
+                    log.info("no audit this time", resource=self.resource.name, said=str(error))
+
+    async def _audit(self) -> None:
+        session = self._answer
+        begun_at = self._outlet.stamp.now()
+        found = await differences(self._client, self.resource, self._namespace, self._heads, self._reached)
+        if session is None or session is not self._answer:
+            return  # the stream began anew meanwhile: what was compared is not one story
+        if found:
+            log.error("the stream left something out", resource=self.resource.name, count=len(found), some=found[:10])
+            await self._gaps.open([self.resource.name], GapReason.AUDIT_DIFFERED, self._audited_at)
+            self._is_distrusted = True
+            if self._answer is not None:
+                self._answer.close()
+        self._audited_at = begun_at
+
+    async def _reached(self, resource_version: int) -> None:
+        session = self._answer
+        while session is self._answer and (self._resource_version or 0) < resource_version:
+            await self._moved.wait()
+
+    def _stir(self) -> None:
+        moved, self._moved = self._moved, asyncio.Event()
+        moved.set()
 
     def _query(self) -> dict[str, str | int | bool | None]:
         shortest, longest = self._pace.watch_seconds
@@ -237,6 +283,7 @@ class Reflector:
     async def _mark(self) -> None:
         if self._resource_version is not None and self._resource_version != self._marked:
             self._marked = self._resource_version
+            self._stir()
             await self._outlet.put(
                 Mark(self.resource.name, self._resource_version, self._start_kind, self._outlet.stamp.now())
             )

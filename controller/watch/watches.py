@@ -89,6 +89,8 @@ class Watches:
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors.values():
                 group.create_task(reflector.run(), name=f"watch {reflector.resource.name}")
+                if not reflector.resource.is_evidence:
+                    group.create_task(reflector.run_audits(), name=f"watch audit {reflector.resource.name}")
 
     def is_connected(self) -> bool:
         """True while every resource that decisions rest on is being read, and no gap is open (RULES §11)."""

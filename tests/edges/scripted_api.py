@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,11 @@ async def stream(request: web.Request, *chunks: bytes, ends: str = "stay") -> we
     return answer
 
 
+async def calm(request: web.Request) -> web.StreamResponse:
+    """An empty list, or a watch that says nothing."""
+    return await stream(request) if request.query.get("watch") else page(10)
+
+
 class Api:
     """A server whose pods follow scripts, one each request and the last for ever; everything else is empty and calm."""
 
@@ -71,10 +77,13 @@ class Api:
         self.lists: list[Script] = []
         self.watches: list[Script] = []
         self.gets: dict[str, Script] = {}
+        self.notices: Script = calm
         self.list_count = self.watch_count = self.get_count = 0
         server.handler = self.handle
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("/events"):
+            return await self.notices(request)
         if request.query.get("watch"):
             if not request.path.endswith("/pods"):
                 return await stream(request)
@@ -137,13 +146,9 @@ class Setting:
     def watches(self, known: list[Head] | None = None, mark: int | None = None, **pace: Any) -> Watches:
         log = Known(known or [])
         marks = {} if mark is None else {name: Mark(name, mark, "list", 0) for name in ("tfjobs", "pods", "services")}
-        options = {
-            "pause": self.pauses,
-            "luck": lambda: 0.5,
-            "monotonic": lambda: self.now,
-            "doubt_seconds": 0.0,
-        } | pace
-        return Watches(self.client, log, self.sink, marks, None, ticking(), redaction_key=b"k", pace=Pace(**options))
+        chosen = Pace(pause=self.pauses, luck=lambda: 0.5, monotonic=lambda: self.now, doubt_seconds=0.0)
+        chosen = replace(chosen, **pace)
+        return Watches(self.client, log, self.sink, marks, None, ticking(), redaction_key=b"k", pace=chosen)
 
     def rows(self) -> list[tuple[str, str]]:
         """What was observed of pods, without gaps."""

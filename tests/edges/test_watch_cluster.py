@@ -56,7 +56,10 @@ async def test_everything_an_independent_watch_sees_is_put_once(world: World) ->
         seen: set[tuple[str, str]] = set()
 
         async def watch_beside() -> None:
-            query = {"watch": True, "labelSelector": "training.kubeflow.org/job-name"}
+            query: dict[str, str | int | bool | None] = {
+                "watch": True,
+                "labelSelector": "training.kubeflow.org/job-name",
+            }
             path = f"/api/v1/namespaces/{world.namespace}/pods"
             async with world.client.stream(path, query=query) as answer:
                 async for text in answer.content:

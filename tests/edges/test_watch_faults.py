@@ -25,7 +25,7 @@ from tests.edges.scripted_api import (
     scripted,
     sends,
 )
-from tests.edges.watch_world import running
+from tests.edges.watch_world import eventually, running
 
 
 @pytest.fixture
@@ -165,7 +165,8 @@ async def test_problems_are_told_and_pass(setting: Setting) -> None:
     watches = setting.watches()
     async with running(watches):
         await ended(setting)
-        assert (watches.problems(), watches.is_connected()) == ({}, True)
+        await eventually(watches.is_connected)
+        assert watches.problems() == {}
     assert told == [{"pods": "Forbidden"}] * 2
 
 
@@ -181,3 +182,13 @@ async def test_a_watch_asks_to_end_and_for_bookmarks(setting: Setting) -> None:
         "timeoutSeconds": "300",
         "labelSelector": "training.kubeflow.org/job-name",
     }
+
+
+async def test_who_may_not_read_events_is_not_held_up_by_it(setting: Setting) -> None:
+    setting.api.notices = refuses(403, "Forbidden")
+    setting.api.watches = [LAST]
+    watches = setting.watches()
+    async with running(watches):
+        await ended(setting)
+        await eventually(watches.is_connected)
+        await eventually(lambda: watches.problems() == {"events": "Forbidden"})

@@ -11,7 +11,7 @@ import msgspec
 
 from controller.model.events import GapOpened, GapReason, JobObserved, NoticeObserved, Op, PodObserved
 from controller.watch import Mark, Observation, StreamFact
-from tests.edges.watch_world import ListSink, LogOfSink, World, notice, running
+from tests.edges.watch_world import ListSink, LogOfSink, World, eventually, notice, running
 
 FIRST = "tfjobs,pods,services"
 DONE = "pods,services,tfjobs"
@@ -54,7 +54,7 @@ async def test_a_first_start_is_a_gap_that_ends_when_every_list_is_through(world
         assert (fact.pod.status.phase, fact.pod.spec.restart_policy) == ("Pending", "Never")
         await world.create("TFJob", "second")
         await sink.until(sink.has(Op.ADDED, "second"))
-        assert watches.is_connected()
+        await eventually(watches.is_connected)
         assert watches.problems() == {}
 
 

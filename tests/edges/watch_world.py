@@ -119,6 +119,13 @@ class Pauses:
         await asyncio.sleep(0)
 
 
+async def eventually(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Polls a condition that nothing signals."""
+    async with asyncio.timeout(seconds):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
 def ticking() -> Callable[[], int]:
     """A clock that goes on by a microsecond at each look."""
     counter = itertools.count(1_000_000)

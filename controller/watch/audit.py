@@ -1,0 +1,52 @@
+"""API server → observations: proof, now and then, that the stream told the truth (DESIGN §3).
+
+In: a list of names and versions, and what the stream has told up to the same resourceVersion. Out: the objects about
+which they differ. Never: a row; a difference that is only the stream being a little behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from controller.kube.client import KubeClient
+from controller.watch.absence import METADATA_ONLY, NoProof, pages
+from controller.watch.heads import Heads
+from controller.watch.resources import Resource
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    uid: str
+    resource_version: str
+
+
+_VERSION = msgspec.json.Decoder(_Version)
+
+
+async def differences(
+    client: KubeClient,
+    resource: Resource,
+    namespace: str | None,
+    heads: Heads,
+    reached: Callable[[int], Awaitable[None]],
+) -> list[str]:
+    """The uids of objects of which the stream told too little: a version, or a deletion, is missing.
+
+    `reached(v)` returns when the stream has told everything up to `v`. Raises ApiError, BadLine or NoProof.
+    """
+    listed: dict[str, int] = {}
+    at = 0
+    async for page in pages(client, resource, namespace, label_selector=resource.label_selector, accept=METADATA_ONLY):
+        at = at or int(page.metadata.resource_version)
+        for raw in page.items or ():
+            try:
+                version = _VERSION.decode(raw["metadata"])
+                listed[version.uid] = int(version.resource_version)
+            except (msgspec.DecodeError, KeyError, ValueError) as error:
+                raise NoProof(f"a list of {resource.name} with an object without uid or version") from error
+    await reached(at)
+    untold = [uid for uid, version in listed.items() if heads.lags(uid, version)]
+    # An object without the label is not listed any more, and stays known until it is found gone.
+    lingering = [head.uid for head in heads.missing(set(listed)) if head.resource_version <= at and head.job_name]
+    return untold + lingering
