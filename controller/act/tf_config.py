@@ -26,15 +26,16 @@ def tf_config(
         return f"{name}.{namespace}.svc{'.' + domain if domain else ''}:{ports[kind]}"
 
     counts = {each.type: each.count for each in spec.replicas if each.count > 0}
-    if spec.dynamic_workers and slot.type in (ReplicaType.WORKER, ReplicaType.PS):
-        cluster = _sparse(slot, counts, address)
-        return json.dumps({"cluster": cluster, "task": _task(slot)}, separators=(",", ":"))
     if rules == "v1alpha2":
         counts.pop(ReplicaType.EVALUATOR, None)
-    cluster = {
-        kind.label: [address(kind, index) for index in range(counts[kind])]
-        for kind in sorted(counts, key=lambda each: each.label)
-    }
+    cluster: dict[str, Any]
+    if spec.dynamic_workers and slot.type in (ReplicaType.WORKER, ReplicaType.PS):
+        cluster = _sparse(slot, counts, address)
+    else:
+        cluster = {
+            kind.label: [address(kind, index) for index in range(counts[kind])]
+            for kind in sorted(counts, key=lambda each: each.label)
+        }
     return json.dumps({"cluster": cluster, "task": _task(slot), "environment": "cloud"}, separators=(",", ":"))
 
 

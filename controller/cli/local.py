@@ -83,9 +83,7 @@ async def _run(manifests: list[Manifest], keep: bool, port: int, state_dir: Path
     return 0 if succeeded else 1
 
 
-async def _until_ended(
-    cluster: LocalCluster, manifests: list[Manifest], running: object, interrupted: object
-) -> bool:
+async def _until_ended(cluster: LocalCluster, manifests: list[Manifest], running: object, interrupted: object) -> bool:
     """Submits the manifests and shows their jobs until all have ended and are cleaned up. True when all Succeeded."""
     import asyncio
     import time

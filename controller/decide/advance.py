@@ -84,6 +84,9 @@ def _stepped(draft: Draft, event: Event, context: Context) -> Step:
         return Step(state)
     transitions: list[Transition] = []
     is_synced = isinstance(event.fact, Synced)
+    if is_synced:
+        # Nothing was named while the gap was open, whatever changed.
+        draft.touch_all()
     is_whole = draft.touched is None or is_synced or isinstance(event.fact, TimerFired)
     if not context.gap_open and (is_whole or draft.touched or state.unjudged):
         transitions += evaluate(draft, event, by_gap=is_synced)

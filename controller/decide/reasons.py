@@ -54,7 +54,7 @@ def ending_words(slot: SlotId, ending: Ending) -> str:
     elif ending.code is None:
         what = "failed"
     else:
-        meaning = ", ".join(each for each in (meaning_of(ending.code), ending.reason) if each and each != "Error")
+        meaning = ", ".join(each for each in (meaning_of(ending.code), ending.reason) if each)
         what = f"exited with code {ending.code}" + (f" ({meaning})" if meaning else "")
     if ending.how is End.DISRUPTED and ending.code is not None:
         what += f" (code {ending.code})"

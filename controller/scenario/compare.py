@@ -160,7 +160,9 @@ def _labels(wanted: dict[str, dict[str, str]], _status: Status, _job: Held | Non
         held = next((held for at, held in pods.items() if str(at) == slot), None)
         got = (held.metadata.get("labels") or {}) if held else {}
         found += [
-            _differs(f"labels.{slot}.{key}", value, got.get(key)) for key, value in each.items() if got.get(key) != value
+            _differs(f"labels.{slot}.{key}", value, got.get(key))
+            for key, value in each.items()
+            if got.get(key) != value
         ]
     return found
 
@@ -181,7 +183,9 @@ def why_words(status: Status, state: JobState | None) -> str:
     words = [entries.get("Failed", {}).get("message", "")]
     for slot in state.slots.values() if state else ():
         if slot.last is not None:
-            words.append(f"{slot.id} attempt {slot.last.attempt} {slot.last.code} {slot.last.reason} {slot.last.message}")
+            words.append(
+                f"{slot.id} attempt {slot.last.attempt} {slot.last.code} {slot.last.reason} {slot.last.message}"
+            )
     return "; ".join(words)
 
 

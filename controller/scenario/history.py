@@ -1,7 +1,7 @@
 """The log of a pure run: events with positions in memory, heads, and the live states folded from them.
 
-In: changes of the world, timers, outcomes. Out: states and actions. It is what run/project.py does with Postgres, without
-waiting: every event is folded at once.
+In: changes of the world, timers, outcomes. Out: states and actions. It is what run/project.py does with Postgres:
+every event is folded at once.
 """
 
 from __future__ import annotations

@@ -175,7 +175,9 @@ _STATE_KEYS: dict[str, type | tuple[type, ...]] = {
 def _state(state: Any, path: str) -> Any:
     if isinstance(state, str):
         if not _WORD.fullmatch(state):
-            raise _Wrong(path, f"{state!r} is no state: Pending, Running, Succeeded, Failed(137 OOMKilled), Evicted, Unknown")
+            raise _Wrong(
+                path, f"{state!r} is no state: Pending, Running, Succeeded, Failed(137 OOMKilled), Evicted, Unknown"
+            )
         return state
     _keys(state, path, ("phase", *_STATE_KEYS))
     if "phase" in state:
@@ -188,7 +190,7 @@ def _state(state: Any, path: str) -> Any:
 
 def _which(value: Any, path: str) -> Any:
     if not isinstance(value, str) or not _WHICH.fullmatch(value):
-        raise _Wrong(path, f"{value!r} names no slots: worker-0, worker-*, ps-0..1, \"worker-0,worker-2\", \"*\"")
+        raise _Wrong(path, f'{value!r} names no slots: worker-0, worker-*, ps-0..1, "worker-0,worker-2", "*"')
     return value
 
 

@@ -90,13 +90,11 @@ class PurePlayer:
 
     def run(self, on_expect: Callable[[Step], None]) -> None:
         """Plays all steps. Raises WrongStep (a mistake of the file) and AssertionError (the core does not settle)."""
-        has_job = not self.manifest
+        first = next((step.verb for step in self.scenario.steps if step.verb not in _SETUP), "")
+        if self.manifest and first != "create_job":
+            self._create(self.manifest)
+            self._settle()
         for step in self.scenario.steps:
-            if not has_job and step.verb not in _SETUP:
-                has_job = True
-                if step.verb != "create_job":
-                    self._create(self.manifest)
-                    self._settle()
             self._play(step, on_expect)
 
     def _play(self, step: Step, on_expect: Callable[[Step], None]) -> None:
@@ -110,11 +108,9 @@ class PurePlayer:
             case "delete":
                 for held in self._pods_of(step.value):
                     self.world.delete_pod(held)
-                    self._settle()
             case "gone":
                 for held in self._pods_of(step.value):
                     self.world.vanish(held)
-                    self._settle()
             case "linger":
                 self._linger(step.value)
             case "after":
@@ -150,6 +146,8 @@ class PurePlayer:
         self.world.create_job(manifest)
 
     def _pods(self, reports: dict[str, Any]) -> None:
+        """Reports come one after another. The controller answers each; a pod that it deletes is gone after the step."""
+        self.world.holds_deleted = True
         for which, state in reports.items():
             report = report_of(state)
             for slot in self._slots_of(which):
@@ -158,6 +156,7 @@ class PurePlayer:
                     raise WrongStep(f"{slot} has no pod to report {state!r} of")
                 self.world.report(held, report)
                 self._settle()
+        self.world.let_go()
 
     def _linger(self, which: str) -> None:
         for slot in self._slots_of(which, also_absent=True):
@@ -221,9 +220,7 @@ class PurePlayer:
             if self._is_ours(held) and (slot := slot_of_held(held)) is not None
         }
         if also_absent and (state := self.state()) is not None:
-            existing |= {
-                SlotId(each.type, index) for each in state.spec.replicas for index in range(each.count)
-            }
+            existing |= {SlotId(each.type, index) for each in state.spec.replicas for index in range(each.count)}
         chosen: list[SlotId] = []
         for part in (each.strip() for each in which.split(",")):
             if part == "*" or part.endswith("-*"):

@@ -46,6 +46,8 @@ class Held:
     body: Json
     version: int
     lingers: bool = False
+    is_stopping: bool = False
+    """The controller asked for its deletion."""
     started_at: Instant | None = None
 
     @property
@@ -95,6 +97,8 @@ class World:
     notices: list[str] = field(default_factory=list)
     requests: list[Action] = field(default_factory=list)
     job_uids: set[str] = field(default_factory=set)
+    holds_deleted: bool = False
+    """Pods that the controller deletes terminate until `let_go`, as they do while their containers stop."""
     _version: int = 100
     _uids: int = 0
 
@@ -185,7 +189,15 @@ class World:
         if held.phase in ("Succeeded", "Failed") and not held.lingers and not self._is_held(held):
             self._remove(held)
         else:
+            held.lingers = held.lingers or held.phase not in ("Succeeded", "Failed")
             self._mark_terminating(held)
+
+    def let_go(self) -> None:
+        """Pods that the controller deleted are gone."""
+        self.holds_deleted = False
+        for held in self.of_kind("Pod"):
+            if held.is_stopping and not held.lingers and not self._is_held(held):
+                self._remove(held)
 
     def vanish(self, held: Held) -> None:
         """The object disappears, past any finalizer."""
@@ -253,7 +265,7 @@ class World:
             return Outcome(Result.REFUSED, code=403, reason="Forbidden", message=self.refusals[plural])
         taken = self.find(kind, metadata["namespace"], metadata["name"])
         if taken is not None:
-            owner = next((each for each in taken.metadata.get("ownerReferences") or () if each.get("controller")), {})
+            owner: Json = next((each for each in taken.metadata.get("ownerReferences") or () if each.get("controller")), {})
             holder = Holder(
                 uid=taken.uid,
                 owner_uid=owner.get("uid"),
@@ -275,10 +287,9 @@ class World:
         if held.kind == "Service":
             self._remove(held)
         else:
-            was_terminating = held.is_terminating
-            if held.lingers or self._is_held(held) or not was_terminating:
-                self._mark_terminating(held)
-            if not held.lingers and not self._is_held(held):
+            held.is_stopping = True
+            self._mark_terminating(held)
+            if not (held.lingers or self._is_held(held) or self.holds_deleted):
                 self._remove(held)
         return Outcome(Result.DONE, code=200)
 
