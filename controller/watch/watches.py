@@ -51,7 +51,7 @@ class Watches:
         self._client = client
         self._reader = heads
         self._sink = sink
-        self._marks = {name: mark.resource_version for name, mark in marks.items()}
+        self._marks = {name: int(mark.resource_version) for name, mark in marks.items()}
         self._reasons = dict(relist or {})
         self._namespace = namespace
         self._stamp = Stamp(clock)
@@ -114,4 +114,7 @@ class Watches:
 
     async def _heads(self, name: str, is_evidence: bool) -> Heads:
         found = {} if is_evidence else await self._reader.heads(name)
+        if self._namespace is not None:
+            # Of a log that was written for all namespaces: what this watch cannot see it must not find missing.
+            found = {uid: head for uid, head in found.items() if head.namespace == self._namespace}
         return Heads(found, self._marks.get(name))
