@@ -165,7 +165,7 @@ def status_of_body(code: int, body: bytes) -> Status:
         return Status(
             code=found.code or code,
             reason=found.reason or "",
-            message=(found.message or f"HTTP {code}")[:MESSAGE_LIMIT],
+            message=(found.message or f"HTTP {found.code or code}")[:MESSAGE_LIMIT],
             details=found.details,
         )
     text = body.decode("utf-8", "replace").strip()

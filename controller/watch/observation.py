@@ -100,7 +100,9 @@ class HeadsReader(Protocol):
 
 
 class MarkLike(Protocol):
-    """Where the log says that a resource was read up to."""
+    """Where the log says that a resource was read up to, and when that was (0: not known)."""
 
     @property
     def resource_version(self) -> int: ...
+    @property
+    def at(self) -> Instant: ...

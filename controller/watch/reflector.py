@@ -74,8 +74,9 @@ class Reflector:
         gaps: Gaps,
         pace: Pace,
         resume_at: int | None,
+        read_at: Instant | None = None,
     ) -> None:
-        """`resume_at` is the resourceVersion of the last committed mark; None lists first."""
+        """`resume_at` is the resourceVersion of the last committed mark, `read_at` its time; None lists first."""
         self.resource = resource
         self.is_connected = False
         self.problem: str | None = None
@@ -91,7 +92,7 @@ class Reflector:
         self._resource_version = resume_at
         self._start_kind = "resume"
         self._marked: int | None = resume_at
-        self._read_at: Instant | None = None
+        self._read_at = read_at
         self._held: list[Observation] = []
         """What came since the first doubtful deletion, in order; empty when there is no doubt."""
         self._doubts = 0

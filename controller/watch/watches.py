@@ -52,6 +52,7 @@ class Watches:
         self._reader = heads
         self._sink = sink
         self._marks = {name: int(mark.resource_version) for name, mark in marks.items()}
+        self._marked_at = {name: mark.at for name, mark in marks.items() if mark.at}
         self._reasons = dict(relist or {})
         self._namespace = namespace
         self._stamp = Stamp(clock)
@@ -83,9 +84,11 @@ class Watches:
                 gaps,
                 self._pace,
                 self._marks.get(resource.name) if reason is None else None,
+                self._marked_at.get(resource.name),
             )
         for reason, names in anew.items():
-            await gaps.open(names, reason, None)
+            times = [self._marked_at[name] for name in names if name in self._marked_at]
+            await gaps.open(names, reason, min(times, default=None))
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors.values():
                 group.create_task(reflector.run(), name=f"watch {reflector.resource.name}")

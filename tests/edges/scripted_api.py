@@ -145,7 +145,7 @@ class Setting:
 
     def watches(self, known: list[Head] | None = None, mark: int | None = None, **pace: Any) -> Watches:
         log = Known(known or [])
-        marks = {} if mark is None else {name: Mark(name, mark, "list", 0) for name in ("tfjobs", "pods", "services")}
+        marks = {} if mark is None else {name: Mark(name, mark, "list", 7) for name in ("tfjobs", "pods", "services")}
         chosen = Pace(pause=self.pauses, luck=lambda: 0.5, monotonic=lambda: self.now, doubt_seconds=0.0)
         chosen = replace(chosen, **pace)
         return Watches(self.client, log, self.sink, marks, None, ticking(), redaction_key=b"k", pace=chosen)

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from controller.kube.backoff import delay_seconds
-from controller.model.events import GapReason, Op
+from controller.model.events import GapOpened, GapReason, Op
 from controller.watch import Mark, Pace, StreamFact, Watches
 from tests.edges.fault_server import status_body
 from tests.edges.scripted_api import (
@@ -60,6 +60,11 @@ async def test_410_is_a_gap_and_a_relist_at_once(setting: Setting, expired: Scri
     ]
     assert (setting.reasons(), setting.api.watched()) == ([GapReason.EXPIRED], ["20", "60"])
     assert setting.pauses.seconds == [0.0]
+    gaps = [item.fact for item in setting.sink.items if isinstance(item, StreamFact)]
+    assert isinstance(gaps[0], GapOpened)
+    assert gaps[0].resources == ("pods",)
+    # Since the mark of the log, or since the last line that was read.
+    assert gaps[0].from_at == 7 or (gaps[0].from_at or 0) > 1_000_000
     gone = next(each for each in setting.sink.observations("pods") if each.op is Op.SYNC_DELETED)
     assert (gone.uid, gone.job_uid, gone.job_name, gone.resource_version) == ("uid-gone", "job-uid", "job", 60)
 
