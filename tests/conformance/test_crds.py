@@ -57,10 +57,29 @@ async def test_without_a_status_subresource_generation_counts_all(api: Api, name
     await api.delete(f"{CRDS}/plains.{GROUP}")
 
 
+async def test_a_crd_outlives_its_objects(api: Api, namespace: str) -> None:
+    await install_crd(api, small_crd("helds", "Held"))
+    path = f"/apis/{GROUP}/v1/namespaces/{namespace}/helds"
+    body = {"apiVersion": f"{GROUP}/v1", "kind": "Held", "metadata": {"name": "a", "finalizers": ["a.example.com/b"]}}
+    await api.made(path, body)
+    answer = await api.delete(f"{CRDS}/helds.{GROUP}")
+    assert answer.status == 200
+    assert answer.body["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    assert "Terminating" in [condition["type"] for condition in answer.body["status"]["conditions"]]
+    await api.marked(f"{path}/a")
+    refused = await api.post(path, body | {"metadata": {"name": "b"}})
+    assert refused.refusal() == (403, "Forbidden")
+    await api.patch(f"{path}/a", {"metadata": {"finalizers": None}})
+    await api.gone(f"{CRDS}/helds.{GROUP}")
+
+
 @pytest.mark.parametrize(
     ("change", "field"),
     [
         ({"scope": "Somewhere"}, "spec.scope"),
+        ({"conversion": {"strategy": "Other"}}, "spec.conversion.strategy"),
+        ({"versions": []}, "spec.versions"),
+        ({"names": {"plural": "brokens"}}, "spec.names.kind"),
         ({"group": "other.example.com"}, "metadata.name"),
     ],
 )

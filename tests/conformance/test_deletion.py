@@ -153,6 +153,7 @@ async def test_preconditions(api: Api, namespace: str) -> None:
         wrong = await api.delete(f"{path}/a", {"preconditions": {"uid": "someone-else"}})
         assert wrong.refusal() == (409, "Conflict")
         assert "the UID in the precondition (someone-else) does not match the UID in record" in wrong.body["message"]
+        assert wrong.body["details"]["kind"] == made["kind"]
         await api.patch(f"{path}/a", {"metadata": {"labels": {"x": "y"}}})
         stale = await api.delete(f"{path}/a", {"preconditions": {"resourceVersion": revision}})
         assert stale.refusal() == (409, "Conflict")
@@ -251,6 +252,13 @@ async def test_a_foreground_delete_waits_for_blocking_dependents(api: Api, names
 
 
 # --- namespaces --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
+async def test_some_namespaces_stay(api: Api, name: str) -> None:
+    answer = await api.delete(f"/api/v1/namespaces/{name}")
+    assert answer.refusal() == (403, "Forbidden")
+    assert answer.body["message"] == f'namespaces "{name}" is forbidden: this namespace may not be deleted'
 
 
 async def test_a_namespace_takes_its_contents_along(api: Api) -> None:

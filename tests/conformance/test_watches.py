@@ -200,8 +200,16 @@ async def test_initial_events_end_with_a_bookmark(api: Api, namespace: str) -> N
         assert (await watch.until("ADDED"))["metadata"]["name"] == "c"
 
 
+async def test_initial_events_of_the_future_are_a_timeout(api: Api, namespace: str) -> None:
+    query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    async with api.watch(widgets(namespace), resourceVersion="99999999999", **query) as watch:
+        kind, status = await watch.next()
+    assert (kind, status["code"], status["reason"]) == ("ERROR", 504, "Timeout")
+
+
 async def test_initial_events_need_a_match(api: Api, namespace: str) -> None:
-    answer = await api.get(widgets(namespace), watch="true", sendInitialEvents="true", allowWatchBookmarks="true")
+    query = {"watch": "true", "sendInitialEvents": "true", "allowWatchBookmarks": "true"}
+    answer = await api.get(widgets(namespace), **query)
     assert answer.refusal() == (422, "Invalid")
     assert answer.causes()[0] == (
         "resourceVersionMatch",

@@ -95,6 +95,23 @@ def representation_of(store: Store, target: Target, form: Form, include: str = "
     )
 
 
+# What empty objects of built-in kinds show in a bookmark beside their metadata.
+_EMPTY: dict[str, Json] = {
+    "pods": {"spec": {"containers": None}, "status": {}},
+    "services": {"spec": {}, "status": {"loadBalancer": {}}},
+    "namespaces": {"spec": {}, "status": {}},
+    "events": {
+        "involvedObject": {},
+        "source": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "eventTime": None,
+        "reportingComponent": "",
+        "reportingInstance": "",
+    },
+}
+
+
 def bookmark_body(target: Target, form: Form, revision: int, annotations: dict[str, str] | None) -> Json:
     """The object of a BOOKMARK line."""
     metadata: Json = {"resourceVersion": str(revision)}
@@ -109,6 +126,6 @@ def bookmark_body(target: Target, form: Form, revision: int, annotations: dict[s
         return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
     api_version = target.resource.api_version_of(target.version.name)
     body: Json = {"kind": target.resource.kind, "apiVersion": api_version, "metadata": metadata}
-    if target.resource.plural == "pods" and not target.resource.group:
-        body |= {"spec": {"containers": None}, "status": {}}
+    if not target.resource.group:
+        body |= _EMPTY.get(target.resource.plural, {})
     return body

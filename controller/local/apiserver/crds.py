@@ -30,9 +30,9 @@ def apply_crd_defaults(crd: Json) -> None:
     """Fills in names and the conversion strategy."""
     spec = crd.setdefault("spec", {})
     names = spec.setdefault("names", {})
-    kind = names.get("kind", "")
-    names.setdefault("singular", kind.lower())
-    names.setdefault("listKind", f"{kind}List")
+    if kind := names.get("kind"):
+        names.setdefault("singular", kind.lower())
+        names.setdefault("listKind", f"{kind}List")
     spec.setdefault("conversion", {"strategy": "None"})
 
 
@@ -48,7 +48,9 @@ def crd_causes(crd: Json) -> list[Cause]:
         found.append(invalid_value("metadata.name", shown(name), text))
     if not spec.get("group"):
         found.append(required("spec.group"))
-    if spec.get("scope") not in ("Cluster", "Namespaced"):
+    if not spec.get("scope"):
+        found.append(required("spec.scope"))
+    elif spec["scope"] not in ("Cluster", "Namespaced"):
         text = f'Unsupported value: {shown(spec.get("scope", ""))}: supported values: "Cluster", "Namespaced"'
         found.append(Cause("spec.scope", "FieldValueNotSupported", text))
     versions = spec.get("versions") or []
@@ -57,13 +59,38 @@ def crd_causes(crd: Json) -> list[Cause]:
         text = "must have exactly one version marked as storage version"
         found.append(invalid_value("spec.versions", shown(versions), text))
     for index, version in enumerate(versions):
-        if not (version.get("schema") or {}).get("openAPIV3Schema"):
-            text = "schemas are required"
-            found.append(required(f"spec.versions[{index}].schema.openAPIV3Schema", text))
-    for key in ("plural", "kind"):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        path = f"spec.versions[{index}].schema.openAPIV3Schema"
+        if not schema:
+            found.append(required(path))
+        elif not schema.get("type"):
+            where = "spec.validation.openAPIV3Schema" if len(versions) == 1 else path
+            found.append(required(f"{where}.type", "must not be empty at the root"))
+    for key in ("plural", "singular", "kind", "listKind"):
         if not names.get(key):
             found.append(required(f"spec.names.{key}"))
+    strategy = (spec.get("conversion") or {}).get("strategy")
+    if strategy not in ("None", "Webhook"):
+        text = f'Unsupported value: {shown(strategy)}: supported values: "None", "Webhook"'
+        found.append(Cause("spec.conversion.strategy", "FieldValueNotSupported", text))
+    if not versions:
+        text = "must have at least one stored version"
+        found.append(invalid_value("status.storedVersions", "null", text))
     return found
+
+
+def first_status(crd: Json) -> Json:
+    """The status of a CRD that has just been created, before its names are looked at."""
+    stored = [version["name"] for version in crd["spec"].get("versions") or [] if version.get("storage")]
+    return {"acceptedNames": {"kind": "", "plural": ""}, "conditions": None, "storedVersions": stored}
+
+
+def terminating(status: Json, now: str) -> Json:
+    """The status of a CRD that is being deleted while objects of it are left."""
+    kept = [c for c in status.get("conditions") or [] if c["type"] != "Terminating"]
+    text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+    condition = {"type": "Terminating", "status": "True", "reason": "InstanceDeletionPending", "message": text}
+    return status | {"conditions": [*kept, condition | {"lastTransitionTime": now}]}
 
 
 def established_status(crd: Json, now: str) -> Json:

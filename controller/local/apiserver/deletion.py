@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from controller.local.apiserver.crds import terminating
 from controller.local.apiserver.failures import (
     ApiFailure,
     Cause,
     bad_request,
     conflict,
+    forbidden,
     invalid,
     invalid_value,
 )
@@ -30,6 +32,7 @@ FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 CRD_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 _NAMESPACES = ("", "namespaces")
 _CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
+_KEPT_NAMESPACES = ("default", "kube-public", "kube-system")
 POLICIES = ("Background", "Foreground", "Orphan")
 
 
@@ -96,6 +99,8 @@ def is_released(wanted: Json, old: Json) -> bool:
 def delete(revisions: Revisions, resource: Resource, stored: Stored, options: DeleteOptions, now: datetime) -> Deleted:
     """Deletes or marks an object. `ApiFailure` 409 if a precondition does not hold."""
     _check_preconditions(resource, stored, options)
+    if resource.key == _NAMESPACES and stored.body["metadata"]["name"] in _KEPT_NAMESPACES:
+        raise forbidden("namespaces", "", stored.body["metadata"]["name"], "this namespace may not be deleted")
     metadata = stored.body["metadata"]
     key = (metadata.get("namespace", ""), metadata["name"])
     marked = dict(metadata)
@@ -121,9 +126,9 @@ def delete(revisions: Revisions, resource: Resource, stored: Stored, options: De
     is_held = bool(finalizers) or resource.key == _NAMESPACES
     if is_held and not resource.deletes_gracefully and "deletionTimestamp" not in metadata:
         marked["deletionTimestamp"] = _text(now)
-        if resource.key != _NAMESPACES:
+        if resource.key not in (_NAMESPACES, _CRDS):
             marked["deletionGracePeriodSeconds"] = 0
-        _next_generation(marked)
+            _next_generation(marked)
     is_held = is_held or (resource.deletes_gracefully and grace > 0)
     if options.dry_run:
         return Deleted(Stored(stored.body | {"metadata": marked}, stored.revision), not is_held)
@@ -131,6 +136,8 @@ def delete(revisions: Revisions, resource: Resource, stored: Stored, options: De
         body = stored.body | {"metadata": marked}
         if resource.key == _NAMESPACES:
             body["status"] = (body.get("status") or {}) | {"phase": "Terminating"}
+        elif resource.key == _CRDS and is_held:
+            body["status"] = terminating(body.get("status") or {}, _text(now))
         stored = revisions.put(resource.key, key, body)
     if is_held:
         return Deleted(stored, False)

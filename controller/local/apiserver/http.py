@@ -215,6 +215,12 @@ class Handlers:
             text = f'strconv.ParseInt: parsing "{request.query["timeoutSeconds"]}": invalid syntax'
             raise bad_request(text) from None
         sends_initial = None if sends is None else is_true(sends)
+        failure: ApiFailure | None = None
+        if sends_initial:
+            try:
+                await self._reached(since)
+            except ApiFailure as too_large:
+                failure = too_large
         watch = Watch(
             self.store,
             WatchRequest(
@@ -229,6 +235,7 @@ class Handlers:
                 wants_bookmarks=is_true(request.query.get("allowWatchBookmarks")),
                 sends_initial_events=sends_initial,
                 # without a timeout the server ends a watch after 30 to 60 minutes
+                failure=failure,
                 timeout_seconds=timeout or random.uniform(1800, 3600),
                 bookmark_interval_seconds=self.bookmark_interval_seconds,
                 bookmark=lambda revision, annotations: bookmark_body(target, form, revision, annotations),

@@ -76,6 +76,8 @@ def complete(resource: Resource, body: Json) -> None:
         case "namespaces":
             body["spec"] = {"finalizers": ["kubernetes"]}
             body["status"] = {"phase": "Active"}
+        case "customresourcedefinitions":
+            body["status"] = crds.first_status(body)
         case "events":
             body.setdefault("source", {})
             for key in ("reportingComponent", "reportingInstance"):

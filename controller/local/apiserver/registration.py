@@ -5,8 +5,10 @@ In: the version of a CRD that was just kept or removed. Out: the registry change
 
 from __future__ import annotations
 
+from typing import Any
+
 from controller.local.apiserver import crds
-from controller.local.apiserver.failures import not_implemented
+from controller.local.apiserver.failures import forbidden, not_implemented
 from controller.local.apiserver.objects import Objects
 from controller.local.apiserver.resources import Resource
 from controller.local.apiserver.revisions import Stored
@@ -14,12 +16,22 @@ from controller.local.apiserver.revisions import Stored
 _CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
 
 
-def refuse_webhooks(resource: Resource, body: dict[str, object]) -> None:
+def refuse_webhooks(resource: Resource, body: dict[str, Any]) -> None:
     """`ApiFailure` 501 for a CRD that converts by webhook."""
     spec = body.get("spec")
     conversion = spec.get("conversion") if isinstance(spec, dict) else None
     if resource.key == _CRDS and isinstance(conversion, dict) and conversion.get("strategy") == "Webhook":
         raise not_implemented("conversion webhooks of a CustomResourceDefinition")
+
+
+def refuse_terminating(objects: Objects, resource: Resource, body: dict[str, Any]) -> None:
+    """`ApiFailure` 403 for a new object of a CRD that is being deleted."""
+    if not resource.is_custom:
+        return
+    crd = objects.revisions.get(_CRDS, ("", resource.qualified))
+    if crd is not None and crd.body["metadata"].get("deletionTimestamp"):
+        why = "create not allowed while custom resource definition is terminating"
+        raise forbidden(resource.plural, resource.group, body["metadata"].get("name", ""), why)
 
 
 def after_write(objects: Objects, resource: Resource, stored: Stored) -> Stored:

@@ -90,6 +90,7 @@ class Store(Objects):
         """Creates an object from a body that nobody else holds; `applied`: its managedFields are already right."""
         body = read_body(resource, version, body, options)
         registration.refuse_webhooks(resource, body)
+        registration.refuse_terminating(self, resource, body)
         metadata = body["metadata"]
         self._check_namespace(resource, namespace, metadata, creating=True)
         if "resourceVersion" in metadata:

@@ -51,6 +51,8 @@ class WatchRequest:
     wants_bookmarks: bool = False
     sends_initial_events: bool | None = None
     timeout_seconds: float | None = None
+    # Set where the watch can only say why it cannot be served.
+    failure: ApiFailure | None = None
     bookmark_interval_seconds: float = 5.0
     bookmark: Callable[[int, dict[str, str] | None], Json] = field(default=lambda _r, _a: {})
 
@@ -77,7 +79,7 @@ class Watch:
         self._is_cut_off = False
         self._is_stopped = False
         self._started_at = store.revisions.current
-        self._failure = self._expiry()
+        self._failure = request.failure or self._expiry()
         self._first: list[bytes] = [] if self._failure else self._initial_lines()
         self._shelf.listeners.append(self._hear)
 
