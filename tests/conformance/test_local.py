@@ -14,7 +14,7 @@ import pytest_asyncio
 from controller.local.apiserver import LocalApiServer
 from tests.conformance.api import Api, Target, session_for
 from tests.conformance.conftest import install_crd
-from tests.conformance.objects import config_map, pod, widget, widgets_crd
+from tests.conformance.objects import config_map, pod, small_crd, widget, widgets_crd
 from tests.conformance.paths import core, widgets
 
 
@@ -163,6 +163,44 @@ async def test_checks_of_the_project_can_be_added(server: LocalApiServer, local:
     assert answer.refusal() == (422, "Invalid")
     assert answer.causes() == [("spec.size", "FieldValueInvalid", "Invalid value: 9: no nines")]
     await local.made(widgets("default"), widget("a", spec={"size": 8}))
+
+
+async def test_rules_in_cel_are_said_not_to_be_evaluated(server: LocalApiServer, local: Api) -> None:
+    crd = widgets_crd()
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["x-kubernetes-validations"] = [{"rule": "self.size > 1", "message": "too small"}]
+    answer = await local.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    assert answer.status == 201
+    assert answer.warnings == ["the local API server does not evaluate the x-kubernetes-validations of Widget"]
+
+
+async def test_tfjobs_are_checked_by_the_projects_rules(server: LocalApiServer, local: Api) -> None:
+    crd = small_crd("tfjobs", "TFJob")
+    crd["metadata"]["name"] = "tfjobs.kubeflow.org"
+    crd["spec"]["group"] = "kubeflow.org"
+    await local.made("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    container = {"name": "tensorflow", "image": "example.com/image:1"}
+    replicas = {"Worker": {"replicas": 1, "template": {"spec": {"containers": [container]}}}}
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "a"}}
+    path = "/apis/kubeflow.org/v1/namespaces/default/tfjobs"
+    made = await local.made(path, job | {"spec": {"tfReplicaSpecs": replicas}})
+    bad = await local.patch(f"{path}/a", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": -1}}}})
+    assert bad.refusal() == (422, "Invalid")
+    assert bad.causes()[0][0] == "spec.tfReplicaSpecs.Worker.replicas"
+    assert (await local.patch(f"{path}/a", {"metadata": {"labels": {"x": "y"}}})).status == 200
+    assert server.store.get("tfjobs.kubeflow.org", "default", "a")["spec"] == made["spec"]
+
+
+async def test_the_date_is_the_clocks(tmp_path: Any) -> None:
+    server = LocalApiServer(clock=lambda: datetime(2030, 1, 2, 3, 4, 5, tzinfo=UTC))
+    await server.start()
+    try:
+        target = Target("local", server.url, tmp_path, local=server)
+        async with session_for(target) as session:
+            answer = await Api(target, session).get("/version")
+        assert answer.headers["Date"] == "Wed, 02 Jan 2030 03:04:05 GMT"
+    finally:
+        await server.stop()
 
 
 async def test_speed_of_creates_with_watchers(local: Api) -> None:

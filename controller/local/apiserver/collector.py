@@ -21,6 +21,7 @@ from controller.local.apiserver.store import Store
 Json = dict[str, Any]
 Place = tuple[ResourceKey, ObjectKey]
 
+PAUSE_SECONDS = 0.02
 _NAMESPACES = ("", "namespaces")
 _CRDS = ("apiextensions.k8s.io", "customresourcedefinitions")
 
@@ -81,7 +82,10 @@ class Collector:
                 await self._wake.wait()
                 self._wake.clear()
                 self.run_once()
-                # what is held by finalizers or grace periods is looked at again after the next change
+                # What is held by finalizers or grace periods is looked at again after the next changes; a pause lets
+                # them gather, since each look goes through all that is left.
+                if self._emptied:
+                    await asyncio.sleep(PAUSE_SECONDS)
         finally:
             self._end()
 

@@ -50,7 +50,7 @@ class Objects:
         *,
         clock: Callable[[], datetime] = system_clock,
         uid_source: Callable[[], str] = random_uid,
-        window: int | None = 50_000,
+        window: int | None = 20_000,
         first_revision: int = 100,
     ) -> None:
         self.clock = clock

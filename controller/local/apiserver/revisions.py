@@ -79,7 +79,7 @@ class Shelf:
 class Revisions:
     """All shelves under one counter. `window` is how many changes each resource keeps (None: all of them)."""
 
-    def __init__(self, window: int | None = 50_000, first: int = 100) -> None:
+    def __init__(self, window: int | None = 20_000, first: int = 100) -> None:
         self.current = first
         self.window = window
         self._shelves: dict[ResourceKey, Shelf] = {}

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from typing import Any
 
 from aiohttp import web
@@ -45,7 +46,7 @@ class LocalApiServer:
         *,
         host: str = "127.0.0.1",
         token: str | None = None,
-        window: int | None = 50_000,
+        window: int | None = 20_000,
         bookmark_interval_seconds: float = 5.0,
         first_revision: int = 100,
         clock: Callable[[], datetime] = system_clock,
@@ -75,9 +76,14 @@ class LocalApiServer:
     def log_reader(self, reader: LogReader | None) -> None:
         self._handlers.log_reader = reader
 
+    async def _date(self, _: web.Request, response: web.StreamResponse) -> None:
+        # the given clock's time also here: clients compare it with their own
+        response.headers["Date"] = format_datetime(self.store.clock().astimezone(UTC), usegmt=True)
+
     async def start(self) -> None:
         """Listens; OSError if the port is in use."""
         app = web.Application(client_max_size=BODY_LIMIT_BYTES)
+        app.on_response_prepare.append(self._date)
         app.router.add_route("*", "/{path:.*}", self._handlers.handle)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
         await runner.setup()

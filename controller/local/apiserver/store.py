@@ -50,7 +50,7 @@ class Store(Objects):
         *,
         clock: Callable[[], datetime] = system_clock,
         uid_source: Callable[[], str] = random_uid,
-        window: int | None = 50_000,
+        window: int | None = 20_000,
         first_revision: int = 100,
     ) -> None:
         super().__init__(clock=clock, uid_source=uid_source, window=window, first_revision=first_revision)
@@ -90,6 +90,7 @@ class Store(Objects):
         """Creates an object from a body that nobody else holds; `applied`: its managedFields are already right."""
         body = read_body(resource, version, body, options)
         registration.refuse_webhooks(resource, body)
+        registration.warn_of_rules(self, resource, body, options.warnings)
         registration.refuse_terminating(self, resource, body)
         metadata = body["metadata"]
         self._check_namespace(resource, namespace, metadata, creating=True)
@@ -239,6 +240,7 @@ class Store(Objects):
     ) -> Stored:
         """Writes a cleaned body over `old`: the optimistic lock, what may not change, rules, generation."""
         registration.refuse_webhooks(resource, wanted)
+        registration.warn_of_rules(self, resource, wanted, options.warnings)
         before = self.body_in(old, resource, version)
         metadata, old_metadata = wanted["metadata"], before["metadata"]
         name, namespace = old_metadata["name"], old_metadata.get("namespace", "")
