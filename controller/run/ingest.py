@@ -31,6 +31,9 @@ class Sink(Protocol):
     def submit(self, requests: Sequence[Request]) -> None:
         """Takes requests whose DECIDED event is committed."""
 
+    def hurry(self, job_uids: Sequence[str]) -> None:
+        """These jobs' statuses are urgent now."""
+
 
 class Ingest:
     """One writer: nothing else in the process commits to the event log."""
@@ -53,13 +56,16 @@ class Ingest:
         self._on_timers = on_timers
         self.commit_count = 0
 
-    async def run(self) -> None:
-        """Commits until cancelled."""
+    async def run(self, drained: asyncio.Event) -> None:
+        """Commits until `drained` is set and nothing is left to write; then writes every state and returns."""
         while True:
-            busy = self._projector.has_writes() or len(self._inbox) > 0
-            if not busy:
+            if not (self._projector.has_writes() or len(self._inbox)):
+                if drained.is_set():
+                    break
                 await self._inbox.wait(SNAPSHOT_EVERY_SECONDS if self._projector.is_dirty() else None)
             await self.run_once()
+        self._projector.save_all()
+        await self.run_once()
 
     async def run_once(self) -> list[Event]:
         """One commit of what is there, folded; returns its events. With nothing to write there is no commit."""
@@ -81,6 +87,7 @@ class Ingest:
             self._on_timers(uid, timers)
         if requests:
             self._performer.submit(requests)
+        self._performer.hurry(self._projector.urgent())
         return events
 
     async def _committed(self, append: Append) -> list[Event]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from controller.act import Request
-from controller.decide import advance, asked_of, is_over, is_wanted, status_of
+from controller.decide import advance, asked_of, is_over, is_wanted, restored, status_of
 from controller.fold import Context, JobState, context_after, encode_state
 from controller.log import JobSnapshot, NewEvent
 from controller.model.actions import Action
@@ -68,6 +68,7 @@ class Projector:
         self._retimed: set[str] = set()
         self._wanting: set[str] = set()
         self._dirty: set[str] = set()
+        self._urgent: list[str] = []
 
     @property
     def context(self) -> Context:
@@ -88,7 +89,10 @@ class Projector:
     def restore(self, states: Iterable[tuple[JobState, int]], cursor: int) -> None:
         """Takes up the snapshots (state, position that it includes) of the jobs that are not over."""
         for state, position in states:
-            self._jobs[state.uid] = _Live(state, position, saved_at=self._monotonic())
+            step = restored(state, self._context)
+            self._jobs[state.uid] = _Live(step.state, position, step.timers, step.actions, saved_at=self._monotonic())
+            self._retimed.add(state.uid)
+            self._wanting.add(state.uid)
         self._routes.restore({(live.state.namespace, live.state.name): uid for uid, live in self._jobs.items()})
         self._folded = cursor
 
@@ -176,6 +180,11 @@ class Projector:
         live = self._jobs.get(uid)
         return (status_of(live.state), str(live.state.resource_version)) if live else None
 
+    def urgent(self) -> list[str]:
+        """Jobs whose conditions changed since the last call."""
+        found, self._urgent = self._urgent, []
+        return found
+
     def timers_changed(self) -> dict[str, tuple[Timer, ...]]:
         """uid → its timers, of the jobs whose timers may have changed since the last call."""
         changed = {uid: self._jobs[uid].timers if uid in self._jobs else () for uid in self._retimed}
@@ -206,6 +215,7 @@ class Projector:
             self._wanting.add(uid)
         if step.transitions:
             live.is_urgent = True
+            self._urgent.append(uid)
             self._pending.transitions += [(uid, transition) for transition in step.transitions]
             for transition in step.transitions:
                 log.info(
@@ -255,6 +265,7 @@ def _request(state: JobState, action: Action, position: int, ordinal: int) -> Re
         name=state.name,
         decided_position=position,
         ordinal=ordinal,
+        generation=state.generation,
     )
 
 

@@ -1,0 +1,79 @@
+"""The performer: requests whose decision is committed → the API server → outcomes back into the inbox.
+
+In: requests of DECIDED events; at a start, what has no outcome yet. Out: one ACTION event for each sending.
+Never: a request that is no longer wanted (asked of the projector right before sending), or a rule.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from controller.act import Actor, Request, Turns
+from controller.kube import KubeClient
+from controller.log import NewEvent, SessionMark
+from controller.model.actions import Outcome
+from controller.model.events import ActionSettled, Op
+from controller.run.clock import Clock
+from controller.run.inbox import Inbox
+from controller.run.project import Projector
+from controller.settings import Settings
+
+
+class Performer:
+    """Takes requests at any time and carries them out, jobs in turn."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        projector: Projector,
+        inbox: Inbox[NewEvent | SessionMark],
+        clock: Clock,
+        settings: Settings,
+    ) -> None:
+        self._inbox = inbox
+        self._clock = clock
+        self._turns = Turns(
+            Actor(client, settings.policy),
+            is_wanted=projector.is_wanted,
+            status_now=projector.status_now,
+            on_outcome=self._record,
+            now=clock.now,
+            workers=settings.api_workers,
+        )
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Requests whose DECIDED event is committed."""
+        self._turns.submit(requests)
+
+    def hurry(self, job_uids: Sequence[str]) -> None:
+        """Their statuses wait for no company any more."""
+        for job_uid in job_uids:
+            self._turns.hurry(job_uid)
+
+    async def run(self) -> None:
+        """Carries requests out until cancelled."""
+        await self._turns.run()
+
+    async def drain(self, at_most_seconds: float) -> None:
+        """Begins nothing more and waits for what was sent."""
+        try:
+            async with asyncio.timeout(at_most_seconds):
+                await self._turns.drain()
+        except TimeoutError:
+            pass
+
+    def _record(self, request: Request, attempt: int, outcome: Outcome) -> None:
+        fact = ActionSettled(request.decided_position, request.ordinal, attempt, request.action, outcome)
+        self._inbox.put_now(
+            NewEvent(
+                op=Op.ACTION,
+                fact=fact,
+                observed_at=self._clock.now(),
+                namespace=request.namespace,
+                name=request.name,
+                uid=request.job_uid,
+                job_uid=request.job_uid,
+                key=f"action/{request.decided_position}/{request.ordinal}/{attempt}",
+            )
+        )
