@@ -1,0 +1,86 @@
+"""Connections to Postgres: how they are opened, with which limits, and the errors of opening in words.
+
+In: a URL as libpq or SQLAlchemy writes it. Out: asyncpg connections, an SQLAlchemy engine over them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from controller.errors import UserError
+from controller.log.errors import words_of
+
+CONNECT_SECONDS = 10.0
+COMMAND_SECONDS = 60.0
+"""A query that has no answer then is given up: the server, or the way to it, is gone."""
+
+# A dead peer is noticed after about 10 s on either side, and a writer that hangs in a transaction loses the lock.
+_LIMITS = {
+    "application_name": "tfjob-controller",
+    "idle_in_transaction_session_timeout": "5000",
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "10000",
+    "jit": "off",
+}
+_WRITER_LIMITS = {"application_name": "tfjob-controller writer", "lock_timeout": "10000", "statement_timeout": "30000"}
+
+
+def dsn_of(url: str) -> str:
+    """The URL as asyncpg reads it, `postgresql+asyncpg://` included. Raises UserError when it names no Postgres."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in ("postgresql", "postgres", "postgresql+asyncpg") or not rest:
+        raise UserError("the database URL must begin with postgresql://")
+    return f"postgresql://{rest}"
+
+
+def place_of(url: str) -> str:
+    """Where a URL points, without its password, for messages."""
+    parts = urlsplit(dsn_of(url))
+    host = parts.hostname or next((q[5:] for q in parts.query.split("&") if q.startswith("host=")), "localhost")
+    return f"{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
+
+
+async def connect(url: str, *, is_writer: bool = False, has_limits: bool = True) -> asyncpg.Connection:
+    """A new connection; `has_limits` is False for migrations, which may wait for each other. Raises what asyncpg does."""
+    limits = _LIMITS | (_WRITER_LIMITS if is_writer else {}) if has_limits else {}
+    return await asyncpg.connect(
+        dsn_of(url),
+        timeout=CONNECT_SECONDS,
+        command_timeout=COMMAND_SECONDS if has_limits else None,
+        server_settings=limits,
+    )
+
+
+def engine_of(url: str, *, has_limits: bool = True, **options: Any) -> AsyncEngine:
+    """An engine whose connections `connect` opens, so that URLs mean what they mean to libpq (sslmode, passfile, …)."""
+
+    async def creator() -> asyncpg.Connection:
+        return await connect(url, has_limits=has_limits)
+
+    return create_async_engine("postgresql+asyncpg://", async_creator=creator, **options)
+
+
+def user_error(url: str, error: BaseException) -> UserError | None:
+    """What a person has to put right when a database cannot be opened; None when the error says nothing of the kind."""
+    place = place_of(url)
+    match error:
+        case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
+            return UserError(f"Postgres at {place} refuses the login: {words_of(error)}")
+        case asyncpg.InvalidCatalogNameError():
+            return UserError(f"Postgres at {place} has no such database: {words_of(error)}")
+        case asyncpg.CannotConnectNowError() | asyncpg.TooManyConnectionsError():
+            return UserError(f"Postgres at {place} takes no connection now: {words_of(error)}")
+        case TimeoutError():
+            return UserError(f"Postgres at {place} does not answer within {CONNECT_SECONDS:.0f} s")
+        case OSError() | asyncpg.PostgresConnectionError():
+            return UserError(f"Postgres at {place} cannot be reached: {words_of(error)}")
+        case asyncpg.InterfaceError() | ValueError():
+            return UserError(f"the database URL cannot be used: {words_of(error)}")
+        case _:
+            return None
