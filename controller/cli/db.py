@@ -20,9 +20,7 @@ _URL = typer.Option(None, "--database-url", help="Postgres URL; also $TFJOB_DATA
 def _url(given: str | None) -> str:
     url = given or os.environ.get("TFJOB_DATABASE_URL")
     if not url:
-        raise UserError(
-            "--database-url (or $TFJOB_DATABASE_URL) is needed: postgresql://user:password@host:5432/tfjob"
-        )
+        raise UserError("--database-url (or $TFJOB_DATABASE_URL) is needed: postgresql://user:password@host:5432/tfjob")
     return url
 
 

@@ -64,7 +64,11 @@ async def _run(manifests: list[Manifest], keep: bool, port: int, state_dir: Path
         loop.add_signal_handler(number, interrupted.set)
     typer.echo("Starting Postgres, the API server, the kubelet and the controller on this machine ...")
     async with LocalCluster(state_dir or default_state_dir(), port=port, say=typer.echo) as cluster:
-        settings = Settings(database_url=cluster.database_url, kubeconfig=cluster.kubeconfig)
+        settings = Settings(
+            database_url=cluster.database_url,
+            kubeconfig=cluster.kubeconfig,
+            redaction_key_file=cluster.redaction_key_file,
+        )
         async with await connect(cluster.kubeconfig, None, False) as client:
             stop = asyncio.Event()
             running = asyncio.create_task(Controller(settings, client).run(stop))
@@ -92,7 +96,7 @@ async def _until_ended(cluster: LocalCluster, manifests: list[Manifest], running
     from rich.console import Console
     from rich.live import Live
 
-    from controller.local.table import as_table, as_text, job_line
+    from controller.local.table import JobLine, as_table, as_text, job_line
 
     assert isinstance(running, asyncio.Task) and isinstance(interrupted, asyncio.Event)
     for manifest in sorted(manifests, key=lambda each: each.kind == "TFJob"):
@@ -100,7 +104,7 @@ async def _until_ended(cluster: LocalCluster, manifests: list[Manifest], running
     jobs = [(each.namespace, each.name) for each in manifests if each.kind == "TFJob"]
     begun = time.monotonic()
     ended_at: dict[tuple[str, str], float] = {}
-    lines = {}
+    lines: dict[tuple[str, str], JobLine] = {}
     console = Console()
     live = Live(console=console, auto_refresh=False) if console.is_terminal else None
     with live or nullcontext():
@@ -111,7 +115,7 @@ async def _until_ended(cluster: LocalCluster, manifests: list[Manifest], running
                 line = job_line(body, now - begun)
                 if line.has_ended:
                     ended_at.setdefault(key, time.monotonic())
-                if live is None and line[:3] != lines.get(key, ("",))[:3]:
+                if live is None and (key not in lines or line[:3] != lines[key][:3]):
                     typer.echo(as_text(line))
                 lines[key] = line
             if live is not None:

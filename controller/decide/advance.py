@@ -35,12 +35,16 @@ from controller.model.settings import PolicySettings
 
 
 class Step(NamedTuple):
-    """`actions` is what is to be asked for newly, the whole of it; they become one DECIDED event. `timers` are all."""
+    """`actions` is what is to be asked for newly, the whole of it; they become one DECIDED event. `timers` are all.
+
+    `judged` names the slots whose newest attempt has just been found ended.
+    """
 
     state: JobState
     transitions: tuple[Transition, ...] = ()
     actions: tuple[Action, ...] = ()
     timers: tuple[Timer, ...] = ()
+    judged: tuple[SlotId, ...] = ()
 
 
 def advance(state: JobState | None, event: Event, context: Context) -> Step | None:
@@ -104,7 +108,7 @@ def _stepped(draft: Draft, event: Event, context: Context) -> Step:
     found = actions_of(draft, context.settings)
     if state.is_status_dirty and not state.is_status_asked:
         state.status_position = event.position
-    return Step(state, tuple(transitions), found, timers_of(state))
+    return Step(state, tuple(transitions), found, timers_of(state), tuple(draft.judged))
 
 
 def _note_written(draft: Draft, settings: PolicySettings) -> None:

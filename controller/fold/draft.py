@@ -19,11 +19,13 @@ _replace = msgspec.structs.replace
 class Draft:
     """`state` may be written to; dict fields only through `own`. `touched` are the slots that changed, None: all."""
 
-    __slots__ = ("_owned", "state", "touched")
+    __slots__ = ("_owned", "judged", "state", "touched")
 
     def __init__(self, state: JobState) -> None:
         self.state: JobState = copy.copy(state)
         self.touched: set[SlotId] | None = set()
+        self.judged: list[SlotId] = []
+        """Slots whose newest attempt's end was judged in this draft."""
         self._owned: set[str] = set()
 
     def own(self, field: str) -> dict[object, object]:

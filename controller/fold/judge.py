@@ -37,6 +37,7 @@ def judge(draft: Draft, at: Instant) -> None:
         ending = slot.attempt.ending if slot.attempt else None
         if ending is not None:
             draft.put(_judged(draft, slot, ending, at))
+            draft.judged.append(slot_id)
 
 
 def goes_over_limit(state: JobState, more: int) -> bool:

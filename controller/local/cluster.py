@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import shutil
 import tempfile
 import time
@@ -24,6 +25,7 @@ from controller.local.postgres import EmbeddedPostgres
 from controller.log.migrate import upgrade
 
 RUNNING_FILE = "running.json"
+RUN_PREFIX = "run-"
 REVISIONS_A_SECOND = 10_000
 """A new API server counts on from here times the clock: its resourceVersions lie above those of every run before, so
 that the log, which outlives it, sees time go forward."""
@@ -61,14 +63,20 @@ class LocalCluster:
         await self.server.start()
         self._stack.push_async_callback(self.server.stop)
         self.server.store.create("customresourcedefinitions.apiextensions.k8s.io", crd_manifest())
-        work_dir = Path(tempfile.mkdtemp(prefix="tfjob-local-"))
-        self._stack.callback(shutil.rmtree, work_dir, ignore_errors=True)
+        for earlier in self.state_dir.glob(f"{RUN_PREFIX}*"):
+            shutil.rmtree(earlier, ignore_errors=True)
+        # Logs of this run's pods can be read until the next one begins.
+        work_dir = Path(tempfile.mkdtemp(prefix=RUN_PREFIX, dir=self.state_dir))
         kubelet = ProcessKubelet(self.server.url, work_dir, say=self._say)
         self.server.log_reader = kubelet.log_reader
         await kubelet.start()
         self._stack.push_async_callback(kubelet.stop)
-        self.kubeconfig = work_dir / "kubeconfig"
+        self.kubeconfig = self.state_dir / "kubeconfig"
         self.kubeconfig.write_text(json.dumps(self.server.kubeconfig(), indent=2))
+        self.redaction_key_file = self.state_dir / "redaction.key"
+        if not self.redaction_key_file.exists():
+            self.redaction_key_file.write_bytes(secrets.token_bytes(32))
+            self.redaction_key_file.chmod(0o600)
         self._note_running()
 
     def _note_running(self) -> None:

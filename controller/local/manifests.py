@@ -90,6 +90,7 @@ def _documents(file: Path) -> list[Manifest]:
     try:
         while loader.check_node():
             node = loader.get_node()
+            assert node is not None, "check_node said that there is one"
             lines: dict[str, int] = {"": node.start_mark.line + 1}
             _note_lines(node, "", lines)
             body = loader.construct_document(node)

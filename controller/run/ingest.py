@@ -78,6 +78,7 @@ class Ingest:
             marks=[item for item in items if isinstance(item, SessionMark)],
             transitions=writes.transitions,
             snapshots=writes.snapshots,
+            attempts=writes.attempts,
             cursor=writes.cursor,
         )
         events = await self._committed(append)

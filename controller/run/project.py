@@ -14,9 +14,10 @@ import structlog
 from controller.act import Request
 from controller.decide import advance, asked_of, is_over, is_wanted, restored, status_of
 from controller.fold import Context, JobState, context_after, encode_state
-from controller.log import JobSnapshot, NewEvent
+from controller.log import AttemptRow, JobSnapshot, NewEvent
 from controller.model.actions import Action
 from controller.model.events import Decided, Event, JobObserved, Op, Timer, Transition
+from controller.model.replicas import SlotId
 from controller.run.route import Routes
 
 SNAPSHOT_EVERY_SECONDS = 1.0
@@ -32,11 +33,11 @@ class Writes:
     decided: list[NewEvent] = field(default_factory=list)
     transitions: list[tuple[str, Transition]] = field(default_factory=list)
     snapshots: list[JobSnapshot] = field(default_factory=list)
-    forgotten: list[str] = field(default_factory=list)
+    attempts: list[AttemptRow] = field(default_factory=list)
     cursor: int | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.decided or self.transitions or self.snapshots or self.forgotten)
+        return bool(self.decided or self.transitions or self.snapshots)
 
 
 @dataclass(slots=True)
@@ -224,6 +225,7 @@ class Projector:
                     position=transition.position,
                     reason=transition.reason,
                 )
+        self._pending.attempts += [_attempt_row(step.state, slot_id) for slot_id in step.judged]
         if live.timers != step.timers:
             live.timers = step.timers
             self._retimed.add(uid)
@@ -278,4 +280,27 @@ def _snapshot(uid: str, live: _Live) -> JobSnapshot:
         state=encode_state(live.state),
         phase=live.state.conditions[-1].type if live.state.conditions else "",
         is_over=is_over(live.state),
+    )
+
+
+def _attempt_row(state: JobState, slot_id: SlotId) -> AttemptRow:
+    """The newest attempt of a slot, whose end was just judged."""
+    attempt = state.slots[slot_id].attempt
+    assert attempt is not None and attempt.ending is not None
+    ending = attempt.ending
+    return AttemptRow(
+        job_uid=state.uid,
+        type=slot_id.type,
+        index=slot_id.index,
+        attempt=attempt.number,
+        pod_name=attempt.name,
+        pod_uid=attempt.uid,
+        position=ending.position,
+        node=attempt.node,
+        started_at=attempt.started_at,
+        finished_at=ending.order_at,
+        exit_code=ending.code,
+        how=ending.how.value,
+        reason=ending.reason,
+        message=ending.message,
     )

@@ -265,7 +265,8 @@ class World:
             return Outcome(Result.REFUSED, code=403, reason="Forbidden", message=self.refusals[plural])
         taken = self.find(kind, metadata["namespace"], metadata["name"])
         if taken is not None:
-            owner: Json = next((each for each in taken.metadata.get("ownerReferences") or () if each.get("controller")), {})
+            references = taken.metadata.get("ownerReferences") or ()
+            owner: Json = next((each for each in references if each.get("controller")), {})
             holder = Holder(
                 uid=taken.uid,
                 owner_uid=owner.get("uid"),

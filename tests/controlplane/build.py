@@ -51,10 +51,11 @@ def go_problem() -> str | None:
     if go is None:
         return "Go is not installed: the tests against a real control plane are left out (install Go to have them)"
     needed = re.search(r"^go (\d+)\.(\d+)", (MODULE / "go.mod").read_text(), re.M)
+    assert needed, "tests/controlplane/module/go.mod names no Go version"
     told = subprocess.run([go, "env", "GOVERSION"], cwd=MODULE, capture_output=True, text=True)
     has = re.search(r"go(\d+)\.(\d+)", told.stdout)
-    if told.returncode or not has or not needed or tuple(map(int, has.groups())) < tuple(map(int, needed.groups())):
-        return f"Go {needed.group(1)}.{needed.group(2)} or newer is needed, this is {told.stdout.strip() or 'unusable'}" if needed else None
+    if told.returncode or not has or tuple(map(int, has.groups())) < tuple(map(int, needed.groups())):
+        return f"Go {needed[1]}.{needed[2]} or newer is needed, this is {told.stdout.strip() or 'unusable'}"
     return None
 
 
