@@ -5,6 +5,7 @@ In: a URL as libpq or SQLAlchemy writes it. Out: asyncpg connections, an SQLAlch
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,6 +16,8 @@ from controller.errors import UserError
 from controller.log.errors import words_of
 
 CONNECT_SECONDS = 10.0
+CLOSE_SECONDS = 2.0
+POOL_CONNECTIONS = 4
 COMMAND_SECONDS = 60.0
 """A query that has no answer then is given up: the server, or the way to it, is gone."""
 
@@ -47,7 +50,7 @@ def place_of(url: str) -> str:
 
 
 async def connect(url: str, *, is_writer: bool = False, has_limits: bool = True) -> asyncpg.Connection:
-    """A new connection; `has_limits` is False for migrations, which may wait for each other. Raises what asyncpg does."""
+    """A new connection; without `has_limits` (migrations) it may wait as long as it takes. Raises what asyncpg does."""
     limits = _LIMITS | (_WRITER_LIMITS if is_writer else {}) if has_limits else {}
     return await asyncpg.connect(
         dsn_of(url),
@@ -55,6 +58,28 @@ async def connect(url: str, *, is_writer: bool = False, has_limits: bool = True)
         command_timeout=COMMAND_SECONDS if has_limits else None,
         server_settings=limits,
     )
+
+
+async def pool_of(url: str) -> asyncpg.Pool:
+    """A pool for readers; it connects when first asked. Raises what asyncpg does."""
+    pool = asyncpg.create_pool(
+        dsn_of(url),
+        min_size=0,
+        max_size=POOL_CONNECTIONS,
+        timeout=CONNECT_SECONDS,
+        command_timeout=COMMAND_SECONDS,
+        server_settings=_LIMITS,
+    )
+    return await pool
+
+
+async def close_pool(pool: asyncpg.Pool) -> None:
+    """Ends its sessions, gently if that works at once."""
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await pool.close()
+    except TimeoutError:
+        pool.terminate()
 
 
 def engine_of(url: str, *, has_limits: bool = True, **options: Any) -> AsyncEngine:

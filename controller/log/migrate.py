@@ -20,7 +20,9 @@ from sqlalchemy.exc import DBAPIError
 from controller.errors import UserError
 from controller.log import connection
 from controller.log.errors import UNREACHABLE, words_of
-from controller.log.tables import REVISIONS
+
+REVISIONS = ("0001",)
+"""The schema's revisions that this code knows, oldest first; it works with the last."""
 
 _UPGRADE_LOCK = 0x7466_6A6F_6220_6462
 """Key of the advisory lock under which one upgrade at a time looks and works ("tfjob db" as a number)."""

@@ -30,7 +30,8 @@ CREATE TABLE log_head (
     PRIMARY KEY (cluster_id),
     UNIQUE (cluster)
 ) WITH (fillfactor = 25);
-COMMENT ON TABLE log_head IS 'One row a cluster: its lock makes commit order the order of positions, its epoch fences old writers off';
+COMMENT ON TABLE log_head IS
+    'One row a cluster: its lock makes commit order the order of positions, its epoch fences old writers off';
 COMMENT ON COLUMN log_head.cluster IS 'The name that --cluster gives';
 COMMENT ON COLUMN log_head.position IS 'Position of the newest event; readers read up to here';
 COMMENT ON COLUMN log_head.incarnation IS 'Raised when the log itself went back (restore, lagging replica)';
@@ -64,7 +65,8 @@ CREATE TABLE events (
     body jsonb NOT NULL,
     PRIMARY KEY (cluster_id, position),
     CONSTRAINT events_position_check CHECK (position > 0),
-    CONSTRAINT events_op_check CHECK (op IN ('ADDED', 'MODIFIED', 'DELETED', 'SYNC_ADDED', 'SYNC_MODIFIED', 'SYNC_DELETED',
+    CONSTRAINT events_op_check CHECK (op IN ('ADDED', 'MODIFIED', 'DELETED',
+        'SYNC_ADDED', 'SYNC_MODIFIED', 'SYNC_DELETED',
         'GAP', 'SYNCED', 'TIMER', 'DECIDED', 'ACTION', 'SETTINGS', 'LEADER', 'CLOCK')),
     CONSTRAINT events_kind_check CHECK (kind IN ('TFJob', 'Pod', 'Service', 'PodGroup', 'Notice', 'Cluster'))
 );
@@ -240,7 +242,8 @@ BEGIN
         END IF;
     END LOOP;
 EXCEPTION WHEN insufficient_privilege THEN
-    RAISE WARNING '% may not create roles: tfjob_owner, tfjob_writer and tfjob_auditor were not made; the log is append-only by trigger alone', current_user;
+    RAISE WARNING '% may not create roles tfjob_owner, tfjob_writer, tfjob_auditor: append-only by trigger alone',
+        current_user;
 END $$
 """
 
