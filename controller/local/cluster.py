@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from controller.errors import UserError
 from controller.local.apiserver import LocalApiServer
 from controller.local.kubelet import ProcessKubelet
 from controller.local.manifests import Manifest, crd_manifest
@@ -60,7 +61,11 @@ class LocalCluster:
         self.database_url = postgres.url
         await upgrade(postgres.url)
         self.server = LocalApiServer(port=self._port, first_revision=int(time.time() * REVISIONS_A_SECOND))
-        await self.server.start()
+        try:
+            await self.server.start()
+        except OSError as error:
+            where = f"port {self._port} of 127.0.0.1" if self._port else "a port of 127.0.0.1"
+            raise UserError(f"the API server cannot take {where}: {error.strerror}; name another with --port") from None
         self._stack.push_async_callback(self.server.stop)
         self.server.store.create("customresourcedefinitions.apiextensions.k8s.io", crd_manifest())
         for earlier in self.state_dir.glob(f"{RUN_PREFIX}*"):

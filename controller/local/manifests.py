@@ -6,6 +6,7 @@ server's store and of admission, on a store that lives for one call.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ from controller.local.apiserver.store import Store
 from controller.local.shipped import shipped
 
 DEFAULT_NAMESPACE = "default"
+_UNKNOWN_FIELD = re.compile(r'unknown field "([^"]+)"')
+"""How the API server's strict decoding names what it does not know."""
 _PLURALS = {"ConfigMap": "configmaps", "TFJob": "tfjobs.kubeflow.org"}
 
 
@@ -151,5 +154,6 @@ def _refusals(store: Store, manifest: Manifest) -> list[tuple[str, str]]:
         causes = (failure.details or {}).get("causes") or []
         if causes:
             return [(cause.get("field", ""), cause.get("message", "")) for cause in causes]
-        return [("metadata.name", failure.message)]
+        unknown = _UNKNOWN_FIELD.findall(failure.message)
+        return [(path, "no such field") for path in unknown] or [("metadata.name", failure.message)]
     return []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tests.controlplane.server import ControlPlane
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "master-is-chief.yaml"
 SLOTS = ("chief-0", "ps-0", "ps-1", "worker-0", "worker-1", "worker-2", "worker-3")
-KILLS = 20 if os.environ.get("TFJOB_SOAK") else 4
+KILLS, KILLS_IN_EVERY_RUN = 20, 4
 
 
 def seed_manifest() -> dict[str, Any]:
@@ -105,7 +104,10 @@ async def _all_logged(database_url: str, second_watch: SecondWatch) -> bool:
     return set(second_watch.seen) <= set(await logged_versions(database_url))
 
 
-@pytest.mark.parametrize("number", range(KILLS))
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=() if n < KILLS_IN_EVERY_RUN else pytest.mark.soak) for n in range(KILLS)],
+)
 async def test_kill_9_at_a_random_moment_changes_nothing(
     number: int, control_plane: ControlPlane, api: Api, kubelet: Kubelet, second_watch: SecondWatch,
     real_namespace: str, database_url: str, tmp_path: Path,
