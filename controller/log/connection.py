@@ -45,8 +45,10 @@ def dsn_of(url: str) -> str:
 def place_of(url: str) -> str:
     """Where a URL points, without its password, for messages."""
     parts = urlsplit(dsn_of(url))
-    host = parts.hostname or next((q[5:] for q in parts.query.split("&") if q.startswith("host=")), "localhost")
-    return f"{host}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    socket_folders = (each[5:] for each in parts.query.split("&") if each.startswith("host="))
+    # Not `parts.port`: a URL that a person got wrong has to be named as well.
+    host = parts.netloc.rpartition("@")[2] or next(socket_folders, "localhost")
+    return f"{host}{parts.path}"
 
 
 async def connect(url: str, *, is_writer: bool = False, has_limits: bool = True) -> asyncpg.Connection:

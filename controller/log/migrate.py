@@ -114,14 +114,27 @@ async def _run(url: str, work: Any) -> Revision:
             after = await revision_of(raw)
         return Revision(after, remarks=tuple(remarks))
     except DBAPIError as error:
-        cause = error.orig.__cause__ if error.orig is not None else error
-        if isinstance(cause, asyncpg.InsufficientPrivilegeError):
-            raise UserError(f"this account may not change the schema: {words_of(cause)}", exit_code=1) from error
-        raise
+        raise _schema_error(url, error) or error from error
     except (asyncpg.PostgresError, ValueError, *UNREACHABLE) as error:
         raise connection.user_error(url, error) or error from error
     finally:
         await engine.dispose()
+
+
+def _schema_error(url: str, error: DBAPIError) -> UserError | None:
+    """What a person has to put right when a migration was refused; nothing of it was done."""
+    cause = error.orig.__cause__ if error.orig is not None else None
+    match cause:
+        case asyncpg.InsufficientPrivilegeError():
+            return UserError(f"this account may not change the schema: {words_of(cause)}", exit_code=1)
+        case asyncpg.DuplicateTableError() | asyncpg.DuplicateObjectError() | asyncpg.DuplicateFunctionError():
+            return UserError(
+                f"{words_of(cause)}, and it is not the log's: give the log a database of its own", exit_code=1
+            )
+        case None:
+            return None
+        case _:
+            return connection.user_error(url, cause)
 
 
 def _with_config(session: Connection, work: Any) -> None:
