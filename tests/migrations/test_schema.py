@@ -1,10 +1,11 @@
-"""The schema: up and down, on each release of Postgres; what it is made of; who may do what when roles cannot be made."""
+"""The schema: up and down, on each release of Postgres; what it is made of; what an account may not do."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -91,8 +92,8 @@ async def test_every_table_is_explained_and_keyed_by_cluster(each_server: Embedd
     await migrate.upgrade(url)
     tables = await fetch(
         url,
-        "SELECT c.relname::text, obj_description(c.oid), (SELECT a.attname::text FROM pg_index AS i JOIN pg_attribute AS a"
-        " ON a.attrelid = c.oid AND a.attnum = i.indkey[0] WHERE i.indrelid = c.oid AND i.indisprimary)"
+        "SELECT c.relname::text, obj_description(c.oid), (SELECT a.attname::text FROM pg_index AS i"
+        " JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = i.indkey[0] WHERE i.indrelid = c.oid AND i.indisprimary)"
         " FROM pg_class AS c WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace"
         " AND c.relname <> 'alembic_version'",
     )
@@ -167,11 +168,10 @@ async def test_a_login_with_the_writers_role_writes_the_log(untouched_server: Em
 
 
 async def test_a_wrong_password_is_one_line_without_the_password(untouched_server: EmbeddedPostgres) -> None:
-    [[hba]] = await fetch(untouched_server.dsn, "SHOW hba_file")
-    with open(str(hba)) as file:  # noqa: ASYNC230
-        rules = file.read()
-    with open(str(hba), "w") as file:  # noqa: ASYNC230
-        file.write(f"local all plain scram-sha-256\n{rules}")
+    [[found]] = await fetch(untouched_server.dsn, "SHOW hba_file")
+    hba = Path(str(found))
+    rules = hba.read_text()
+    hba.write_text(f"local all plain scram-sha-256\n{rules}")
     await execute(untouched_server.dsn, "SELECT pg_reload_conf()")
     try:
         url = url_of(untouched_server, "tfjob")
@@ -180,6 +180,5 @@ async def test_a_wrong_password_is_one_line_without_the_password(untouched_serve
                 await work(url.replace("//tfjob@", "//plain:wrong@"))
         assert (await migrate.check(url.replace("//tfjob@", "//plain:right@"))).database is None
     finally:
-        with open(str(hba), "w") as file:  # noqa: ASYNC230
-            file.write(rules)
+        hba.write_text(rules)
         await execute(untouched_server.dsn, "SELECT pg_reload_conf()")

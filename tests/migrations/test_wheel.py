@@ -32,7 +32,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bin folder of a new environment with the wheel, and what it needs borrowed from the environment of the tests."""
+    """The bin folder of a new environment with the wheel; what it needs is borrowed from the tests' environment."""
     folder = tmp_path_factory.mktemp("environment with a space")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
     python = folder / "bin" / "python"
