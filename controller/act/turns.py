@@ -1,6 +1,6 @@
 """Whose request is sent next: jobs take turns, so that one of 5 000 replicas starves no other (DESIGN §2).
 
-In: requests at any time. Out: outcomes through a callback. Never: a request that is no longer wanted when its turn comes.
+In: requests at any time. Out: outcomes through a callback. Never: a request that is not wanted when its turn comes.
 """
 
 from __future__ import annotations
