@@ -29,12 +29,20 @@ class LogWentBack(TfjobError):
 _TEMPORARY_CLASSES = ("08", "53", "57", "58", "40", "28")
 _TEMPORARY_CODES = ("55P03", "25006", "25P03", "25P04")
 
-UNREACHABLE = (OSError, TimeoutError, asyncpg.PostgresConnectionError, asyncpg.InterfaceError)
+UNREACHABLE = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # what a session says that was ended between two of our statements
+)
 """What says that the connection is gone, so that what was sent last may or may not have been done."""
 
 
 def is_temporary(error: BaseException) -> bool:
     """True when the same may work later."""
+    if isinstance(error, asyncpg.InterfaceError) and isinstance(error, ValueError):
+        return False  # a value or a setting that the driver cannot send: it will not be able to later either
     if isinstance(error, UNREACHABLE):
         return True
     code = getattr(error, "sqlstate", None) or ""

@@ -51,6 +51,7 @@ KIND_OF_RESOURCE = {
 """Plural, as watches name them → the kind of its rows."""
 
 _SPECS_REMEMBERED = 1024
+_FLOATS_FROM = 10**21
 _encode = msgspec.json.encode
 _OBJECT_OPS = frozenset({Op.ADDED, Op.MODIFIED, Op.DELETED, Op.SYNC_ADDED, Op.SYNC_MODIFIED, Op.SYNC_DELETED})
 _OWN: dict[Op, msgspec.json.Decoder[Any]] = {
@@ -144,8 +145,22 @@ def fact_of(op: Op, kind: str, schema_number: int, body: str, spec: str | None) 
 
 @lru_cache(maxsize=_SPECS_REMEMBERED)
 def _spec_of(text: str) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = msgspec.json.decode(read_json(text))
+    found: dict[str, Any] | None = _as_observed(msgspec.json.decode(read_json(text)))
     return found
+
+
+def _as_observed(value: Any) -> Any:
+    """What jsonb changed is put back, so that a replay sees the spec that was decided on: keys in the order in which
+    the watch sorts them, and 1e+21 and above as the floats that an API server writes so (Go knows no such integers)."""
+    match value:
+        case dict():
+            return {key: _as_observed(value[key]) for key in sorted(value)}
+        case list():
+            return [_as_observed(each) for each in value]
+        case int() if abs(value) >= _FLOATS_FROM:
+            return float(value)
+        case _:
+            return value
 
 
 def _upcast(op: Op, kind: str, schema_number: int, text: bytes) -> bytes:

@@ -14,6 +14,7 @@ from typing import Any
 import asyncpg
 import msgspec
 
+from controller.errors import Temporary
 from controller.log import statements
 from controller.log.accept import Batch, Known, LogHead, accepted_of
 from controller.log.connection import connect
@@ -82,13 +83,23 @@ class Writer:
         async with self._lock:
             if self._head is None:
                 raise Fenced("this process has not taken the log over")
+            is_fresh = self._connection is None or self._connection.is_closed()
             try:
-                with translated("writing the log"):
-                    return await self._commit(append)
-            except BaseException:
-                # Whatever it was (a cancellation too), this session's transaction must not live on.
-                self._drop()
-                raise
+                return await self._attempted(append)
+            except Temporary:
+                if is_fresh:
+                    raise
+            # A session that was ended meanwhile says nothing of the server: look once with a new one.
+            return await self._attempted(append)
+
+    async def _attempted(self, append: Append) -> list[Event]:
+        try:
+            with translated("writing the log"):
+                return await self._commit(append)
+        except BaseException:
+            # Whatever it was (a cancellation too), this session's transaction must not live on.
+            self._drop()
+            raise
 
     async def close(self) -> None:
         """Ends the session."""

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
-import pytest_asyncio
+import asyncpg
+import msgspec
 
-from controller.log import Append, EventLog, JobSnapshot, SessionMark
-from controller.model.events import Op, Transition
-from tests.log.words import NOW, job, pod
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def log(database_url: str) -> AsyncIterator[EventLog]:
-    """A log that this test leads."""
-    opened = await EventLog.open(database_url)
-    await opened.lead("test", "0")
-    yield opened
-    await opened.close()
+from controller.log import Append, AttemptRow, EventLog, JobSnapshot, NewEvent, SessionMark
+from controller.log.connection import dsn_of
+from controller.model.actions import Because
+from controller.model.events import GapOpened, GapReason, Op, Synced, Transition
+from controller.model.replicas import ReplicaType
+from tests.log.words import NOW, job, pod, timer
 
 
 async def test_events_are_numbered_from_one_and_read_back_as_they_were_committed(log: EventLog) -> None:
@@ -76,3 +70,104 @@ async def test_commits_at_the_same_time_come_one_after_another(log: EventLog) ->
     events = [event for batch in batches for event in batch]
     assert [event.position for event in events] == list(range(1, 41))
     assert await log.read(0) == events
+
+
+async def test_an_own_fact_counts_once_by_its_key(log: EventLog) -> None:
+    first = await log.commit(Append(events=[timer("a"), timer("b"), timer("a")]))
+    second = await log.commit(Append(events=[timer("b"), timer("c")]))
+    assert [event.position for event in first + second] == [1, 2, 3]
+    assert await log.read(0) == first + second
+
+
+async def test_a_resource_version_may_have_39_digits(log: EventLog) -> None:
+    high = 2**127
+    await log.commit(Append(events=[pod(0, 2**63 - 1), pod(1, high)]))
+    events = await log.commit(Append(events=[pod(0, 2**63), pod(1, high - 1), pod(1, high), pod(1, high + 1)]))
+    assert [(event.uid, event.resource_version) for event in events] == [("job-pod-0", 2**63), ("job-pod-1", high + 1)]
+    assert {uid: head.resource_version for uid, head in (await log.heads("pods")).items()} == {
+        "job-pod-0": 2**63,
+        "job-pod-1": high + 1,
+    }
+
+
+async def test_observed_at_never_runs_back(log: EventLog) -> None:
+    await log.commit(Append(events=[pod(0, 1, at=NOW)]))
+    events = await log.commit(Append(events=[pod(0, 2, at=NOW - 5), pod(0, 3, at=NOW + 1), pod(0, 4, at=NOW)]))
+    assert [event.observed_at for event in events] == [NOW, NOW + 1, NOW + 1]
+    assert await log.read(1) == events
+
+
+async def test_a_spec_is_stored_once_and_joined_again(log: EventLog, database_url: str) -> None:
+    spec = {"tfReplicaSpecs": {"Worker": {"replicas": 2, "template": {"spec": {"x": [1, 2.5, None, "é\0"]}}}}}
+    events = await log.commit(Append(events=[job(1, spec=spec), job(2, spec=spec), job(3, spec={"other": True})]))
+    events += await log.commit(Append(events=[job(4, spec=spec)]))
+    assert await log.read(0) == events
+    connection = await asyncpg.connect(dsn_of(database_url))
+    assert await connection.fetchval("SELECT count(*) FROM object_specs") == 2
+    await connection.close()
+
+
+async def test_after_a_restore_of_the_cluster_any_other_version_counts_until_synced(log: EventLog) -> None:
+    await log.commit(Append(events=[pod(0, 100), pod(1, 100), pod(2, 50, Op.DELETED)]))
+    gap = NewEvent(Op.GAP, GapOpened(("pods",), GapReason.CLUSTER_RESTORED, None, NOW), NOW, key="gap")
+    synced = NewEvent(Op.SYNCED, Synced(("pods",)), NOW, key="synced")
+    await log.commit(Append(events=[gap]))
+    events = await log.commit(Append(events=[pod(0, 40), pod(1, 100), pod(2, 40), synced, pod(0, 39), pod(2, 41)]))
+    assert [(event.op, event.uid, event.resource_version) for event in events] == [
+        (Op.MODIFIED, "job-pod-0", 40),
+        (Op.MODIFIED, "job-pod-2", 40),
+        (Op.SYNCED, "", 0),
+        (Op.MODIFIED, "job-pod-2", 41),
+    ]
+
+
+async def test_a_snapshot_never_goes_back(log: EventLog) -> None:
+    snapshot = JobSnapshot("job-uid", "ns", "job", 1, b"one", "Created", False)
+    newer = msgspec.structs.replace(snapshot, position=7, state=b"seven")
+    await log.commit(Append(snapshots=[snapshot, newer]))
+    await log.commit(Append(snapshots=[msgspec.structs.replace(snapshot, position=6, state=b"six")]))
+    assert await log.snapshots() == [newer]
+    await log.commit(Append(snapshots=[msgspec.structs.replace(newer, position=8, is_over=True)]))
+    assert await log.snapshots() == []
+
+
+async def test_an_attempt_is_one_row_as_last_known(log: EventLog, database_url: str) -> None:
+    running = AttemptRow("job-uid", ReplicaType.WORKER, 0, 1, "job-worker-0", "pod-uid", 5, node="n1", started_at=NOW)
+    failed = msgspec.structs.replace(
+        running, position=9, finished_at=NOW + 1, exit_code=137, how="failed", reason="OOMKilled", spec_hash="00ff"
+    )
+    await log.commit(Append(attempts=[running]))
+    await log.commit(Append(attempts=[failed, msgspec.structs.replace(running, attempt=2, ended_by=Because.REPLACED)]))
+    await log.commit(Append(attempts=[running]))
+    connection = await asyncpg.connect(dsn_of(database_url))
+    rows = await connection.fetch("SELECT attempt, exit_code, how, spec_hash, ended_by FROM attempts ORDER BY attempt")
+    await connection.close()
+    assert [tuple(row) for row in rows] == [(1, 137, "failed", b"\x00\xff", None), (2, None, None, None, "Replaced")]
+
+
+async def test_two_clusters_in_one_database_have_logs_of_their_own(log: EventLog, database_url: str) -> None:
+    other = await EventLog.open(database_url, cluster="other")
+    assert await other.read(0) == []
+    assert await other.lead("test", "0") == 1
+    ours = await log.commit(Append(events=[pod(0, 5)]))
+    theirs = await other.commit(Append(events=[pod(0, 3), timer("a")]))
+    assert [event.position for event in ours + theirs] == [1, 1, 2]
+    assert (await log.read(0), await other.read(0)) == (ours, theirs)
+    await other.close()
+
+
+async def test_the_statements_of_a_commit_do_not_grow_with_it(log: EventLog) -> None:
+    await log.commit(Append(events=[timer("the driver has looked up its types")]))
+    sent: list[str] = []
+    connection = log._writer._connection
+    assert connection is not None
+    connection.add_query_logger(lambda record: sent.append(record.query))
+    append = Append(
+        events=[job(1), *(pod(number, 1) for number in range(400)), timer("a")],
+        transitions=[("job-uid", Transition(1, n, "Created", "True", "r", "m", NOW)) for n in range(50)],
+        snapshots=[JobSnapshot(f"uid-{n}", "ns", f"job-{n}", 1, b"{}", "Created", False) for n in range(50)],
+        marks=[SessionMark("pods", 1, "list", NOW)],
+        cursor=1,
+    )
+    assert len(await log.commit(append)) == 402
+    assert len(sent) <= 6, sent

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from controller.log import NewEvent
-from controller.model.events import JobObserved, Op, PodObserved
+from controller.model.events import JobObserved, Op, PodObserved, TimerFired, TimerKind
 from controller.model.objects import ObjectMeta, Pod, PodStatus, TFJob
 
 NOW = 1_800_000_000_123_456
@@ -75,3 +75,9 @@ def job(
         body=msgspec.json.encode({"apiVersion": "kubeflow.org/v1", "metadata": meta, "status": None}),
         spec=text,
     )
+
+
+def timer(key: str, *, job_uid: str = "job-uid", at: int = NOW) -> NewEvent:
+    """An own fact with a key."""
+    fact = TimerFired(timer=TimerKind.DEADLINE, due_at=at)
+    return NewEvent(op=Op.TIMER, fact=fact, observed_at=at, uid=job_uid, job_uid=job_uid, key=key)
