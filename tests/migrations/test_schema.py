@@ -93,7 +93,8 @@ async def test_every_table_is_explained_and_keyed_by_cluster(each_server: Embedd
     tables = await fetch(
         url,
         "SELECT c.relname::text, obj_description(c.oid), (SELECT a.attname::text FROM pg_index AS i"
-        " JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = i.indkey[0] WHERE i.indrelid = c.oid AND i.indisprimary)"
+        " JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum = i.indkey[0]"
+        " WHERE i.indrelid = c.oid AND i.indisprimary)"
         " FROM pg_class AS c WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace"
         " AND c.relname <> 'alembic_version'",
     )
