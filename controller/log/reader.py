@@ -63,17 +63,17 @@ WITH wanted AS (
 )
 
 _JOBS = """
-SELECT j.namespace, j.name, j.job_uid, j.phase, j.is_over, j.parked,
-    (SELECT observed_at FROM events AS e WHERE e.cluster_id = $1 AND e.job_uid = j.job_uid ORDER BY position LIMIT 1)
-        AS first_at,
+SELECT j.namespace, j.name, j.job_uid, j.phase, j.is_over, j.parked, first.observed_at AS first_at,
     (SELECT observed_at FROM events AS e WHERE e.cluster_id = $1 AND e.job_uid = j.job_uid
         ORDER BY position DESC LIMIT 1) AS last_at,
     (SELECT at FROM transitions AS t WHERE t.cluster_id = $1 AND t.job_uid = j.job_uid AND t.status = 'True'
         AND t.type IN ('Succeeded', 'Failed') ORDER BY position LIMIT 1) AS finished_at
-FROM job_states AS j
+FROM job_states AS j CROSS JOIN LATERAL (
+    SELECT position, observed_at FROM events AS e WHERE e.cluster_id = $1 AND e.job_uid = j.job_uid
+    ORDER BY position LIMIT 1) AS first
 WHERE j.cluster_id = $1 AND ($2::text IS NULL OR j.namespace = $2)
     AND ($3::text IS NULL OR j.name = $3 OR j.job_uid = $3)
-ORDER BY first_at DESC, j.job_uid"""
+ORDER BY first.position DESC"""
 
 _SNAPSHOTS = """
 SELECT job_uid, namespace, name, position, state, phase, is_over, parked FROM job_states
@@ -153,7 +153,6 @@ class Reader:
                 parked=_read(row["parked"]),
             )
             for row in rows
-            if row["first_at"] is not None
         ]
 
     async def transitions_of(self, job_uid: str) -> list[Transition]:
