@@ -53,6 +53,12 @@ class Api:
             assert answer.status < 300, f"{method} {path}: {answer.status} {text}"
             return json.loads(text)  # type: ignore[no-any-return]
 
+    async def try_call(self, method: str, path: str, body: Any, content_type: str) -> Json:
+        """One request; the Status object when it was refused."""
+        headers = {"Content-Type": content_type}
+        async with self.session.request(method, path, data=json.dumps(body), headers=headers) as answer:
+            return json.loads(await answer.text())  # type: ignore[no-any-return]
+
     async def status_of(self, method: str, path: str, body: Any = None) -> int:
         """The code of one request that may fail."""
         data = None if body is None else json.dumps(body)
