@@ -1,0 +1,34 @@
+"""The given scenarios, against the pure core in virtual time: the specification with RULES.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from controller.scenario import play_file
+
+HERE = Path(__file__).resolve().parent
+COPY = HERE / "given"
+SHARED = HERE.parents[2] / "shared" / "scenarios" / "given"
+GIVEN = SHARED if SHARED.is_dir() else COPY
+FILES = sorted(GIVEN.glob("*.yaml"))
+
+
+def test_there_are_scenarios() -> None:
+    assert len(FILES) >= 347
+
+
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_holds(file: Path) -> None:
+    result = play_file(file)
+    assert result.error is None
+    assert [(step.path, step.differences) for step in result.steps if step.differences] == []
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="only this copy is here: nothing to compare it with")
+def test_the_copy_is_not_stale() -> None:
+    shared = {file.name: file.read_text() for file in SHARED.glob("*.yaml")}
+    copied = {file.name: file.read_text() for file in COPY.glob("*.yaml")}
+    stale = sorted(name for name in shared.keys() | copied.keys() if shared.get(name) != copied.get(name))
+    assert stale == [], f"copy them anew: cp {SHARED}/*.yaml {COPY}/"
