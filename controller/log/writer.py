@@ -113,7 +113,10 @@ class Writer:
         connection = await self._connected()
         transaction = connection.transaction()
         await transaction.start()
-        found = _head_of(await connection.fetchrow(statements.LOCK, self._cluster_id))
+        row = await connection.fetchrow(statements.LOCK, self._cluster_id)
+        if row is None:
+            raise LogWentBack(f"the log of cluster {self._cluster!r} is not in this database any more")
+        found = _head_of(row)
         earlier, is_done = self._settled(found, append)
         if is_done:
             await transaction.rollback()
