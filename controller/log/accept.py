@@ -17,6 +17,10 @@ from controller.log.records import NewEvent
 from controller.model.events import DELETIONS, Event, GapOpened, GapReason, Synced
 from controller.model.instants import Instant
 
+UID_CHARACTERS = 256
+"""A longer owner's uid is nobody's: whoever makes a pod writes its owner references, and no API server checks their
+length. Postgres has no index entries over 2.7 KB, and one pod must not keep everything after it out of the log."""
+
 
 class LogHead(NamedTuple):
     """The row of log_head, as far as a writer compares and changes it."""
@@ -120,7 +124,7 @@ def _event_of(new: NewEvent, position: int, observed_at: Instant, spec_hash: str
         name=new.name,
         uid=new.uid,
         resource_version=new.resource_version,
-        job_uid=new.job_uid,
+        job_uid=new.job_uid if new.job_uid is None or len(new.job_uid) <= UID_CHARACTERS else None,
         job_name=new.job_name,
         spec_hash=spec_hash,
     )

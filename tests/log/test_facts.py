@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any, get_args
 
@@ -126,3 +127,12 @@ async def test_a_spec_reads_back_in_the_order_in_which_the_watch_wrote_it(log: E
     [read] = await log.read(0)
     assert isinstance(read.fact, JobObserved)
     assert msgspec.json.encode(read.fact.job.spec) == stored_of(new).spec
+
+
+async def test_an_owners_uid_that_no_index_holds_is_nobodys(log: EventLog) -> None:
+    # Random, so that it cannot be compressed to fit.
+    long = "".join(f"{number:08x}" for number in random.Random(1).choices(range(2**32), k=1000))
+    new = msgspec.structs.replace(examples()[2], job_uid=long)
+    [event] = await log.commit(Append(events=[new]))
+    assert event.job_uid is None
+    assert await log.read(0) == [event]
