@@ -5,6 +5,7 @@ In: a scenario. Out: what each `expect` gave. Never: a server, a clock, or a sec
 
 from __future__ import annotations
 
+import copy
 import fnmatch
 from collections.abc import Callable
 from typing import Any
@@ -293,7 +294,7 @@ class PurePlayer:
             self._observe_gone(uid, head)
         for held in sorted(present.values(), key=lambda each: each.kind != "TFJob"):
             op = Op.SYNC_MODIFIED if held.uid in self.history.heads else Op.SYNC_ADDED
-            change = Change(op, held.kind, held.version, msgspec.convert(held.body, dict))
+            change = Change(op, held.kind, held.version, copy.deepcopy(held.body))
             self.history.observe(change, self._tick(), op)
         self.history.append(Op.SYNCED, Synced(RESOURCES), self._tick())
 
