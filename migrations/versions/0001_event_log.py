@@ -1,6 +1,6 @@
 """The event log of DESIGN §3: tables, append-only by trigger and by role.
 
-Revision 0001, the first.
+Revision 0001, the first. Longer than other files: a migration is one step, and it is read from top to bottom once.
 """
 
 from __future__ import annotations
