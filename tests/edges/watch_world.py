@@ -82,6 +82,11 @@ class ListSink:
         """A condition: an observation (or a gap's row) of that op and name has come."""
         return lambda: any(row[0] == op.value and (not name or row[1] == name) for row in self.rows())
 
+    def in_step(self, resource: str) -> Callable[[], bool]:
+        """A condition: a gap of that resource has come to its end. Resources may lose their place one after another,
+        and then have a gap each."""
+        return lambda: any(row[0] == "SYNCED" and resource in row[1].split(",") for row in self.rows())
+
     def marks(self, resource: str) -> list[Mark]:
         return [i for i in self.items if isinstance(i, Mark) and i.resource == resource]
 

@@ -50,11 +50,16 @@ async def state_dir() -> AsyncIterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
+def _take_ctrl_c() -> None:
+    """A shell's background job ignores Ctrl-C, and so would what it starts; a terminal's does not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 async def start(*arguments: str | Path) -> asyncio.subprocess.Process:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TFJOB_DATABASE")}
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", "controller", *map(str, arguments), cwd=ROOT, env=environment,
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, preexec_fn=_take_ctrl_c,
     )  # fmt: skip
 
 
