@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from controller.decide.agenda import agenda_of, stall_of, wants_to_run
+from controller.decide.agenda import NOTHING, agenda_of, stall_of, wants_to_run
 from controller.decide.evaluate import evaluate, evaluate_stalled
 from controller.decide.status import digest_of, status_of
 from controller.decide.wanted import actions_of, timers_of
@@ -17,7 +17,7 @@ from controller.fold.apply import apply
 from controller.fold.context import Context
 from controller.fold.draft import Draft
 from controller.fold.jobs import begin_job
-from controller.fold.state import JobState, Slot
+from controller.fold.state import JobState, Slot, Verdict
 from controller.model import actions
 from controller.model.actions import Action
 from controller.model.events import (
@@ -91,14 +91,17 @@ def _stepped(draft: Draft, event: Event, context: Context) -> Step:
     if is_synced:
         # Nothing was named while the gap was open, whatever changed.
         draft.touch_all()
-    is_whole = draft.touched is None or is_synced or isinstance(event.fact, TimerFired)
-    if not context.gap_open and (is_whole or draft.touched or state.unjudged):
-        transitions += evaluate(draft, event, by_gap=is_synced)
+    has_moved = draft.has_moved or bool(state.unjudged) or isinstance(event.fact, TimerFired)
+    if not context.gap_open and (has_moved or draft.touched):
+        if has_moved:
+            transitions += evaluate(draft, event, by_gap=is_synced)
+            _tell_birth(draft)
+        stalls = state.stalls
         _derive(draft, context.settings)
-        transitions += evaluate_stalled(draft, event, by_gap=is_synced)
+        if has_moved or state.stalls is not stalls:
+            transitions += evaluate_stalled(draft, event, by_gap=is_synced)
         if draft.touched is None:
             state.is_status_dirty = True
-        _tell_birth(draft)
     if isinstance(event.fact, ActionSettled) and isinstance(event.fact.action, actions.PatchStatus):
         _note_written(draft, context.settings)
     if context.gap_open:
@@ -106,8 +109,6 @@ def _stepped(draft: Draft, event: Event, context: Context) -> Step:
         return Step(state)
     transitions = [structs.replace(each, ordinal=number) for number, each in enumerate(transitions)]
     found = actions_of(draft, context.settings)
-    if state.is_status_dirty and not state.is_status_asked:
-        state.status_position = event.position
     return Step(state, tuple(transitions), found, timers_of(state), tuple(draft.judged))
 
 
@@ -133,20 +134,41 @@ def _derive(draft: Draft, settings: PolicySettings) -> None:
         touched = set(state.slots)
     else:
         touched = draft.touched
+    may_run, tallies = state.may_run(), state.tallies
     for slot_id in touched:
         slot = state.slots.get(slot_id)
         if slot is None:
             continue
-        agenda = agenda_of(state, slot, settings)
+        tally = tallies.get(slot_id.type)
+        is_quiet = may_run and tally is not None and slot_id.index < tally.total and _is_quiet(slot)
+        agenda = NOTHING if is_quiet else agenda_of(state, slot, settings)
         if agenda.actions or agenda.timers:
             draft.own("agendas")[slot_id] = agenda
         elif slot_id in state.agendas:
             draft.own("agendas").pop(slot_id)
-        stall = stall_of(state, slot)
+        stall = None if is_quiet else stall_of(state, slot)
         if stall is not None:
             draft.own("stalls")[slot_id] = stall
         elif slot_id in state.stalls:
             draft.own("stalls").pop(slot_id)
+
+
+def _is_quiet(slot: Slot) -> bool:
+    """A slot of a job that may run, with a pod that lives and a service: the usual case, which asks for nothing."""
+    attempt, service = slot.attempt, slot.service
+    return (
+        attempt is not None
+        and service is not None
+        and slot.verdict is Verdict.OPEN
+        and attempt.ending is None
+        and not attempt.is_gone
+        and attempt.terminating_at is None
+        and not attempt.stop_asked_at
+        and attempt.waits is None
+        and not service.is_delete_asked
+        and slot.pod_refusal is None
+        and slot.service_refusal is None
+    )
 
 
 def _tell_birth(draft: Draft) -> None:

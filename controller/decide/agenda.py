@@ -26,18 +26,18 @@ from controller.model.settings import PolicySettings
 STALL_AFTER = 5 * MINUTE
 """A pod that needs longer to go is said to stall the job (RULES §4.6)."""
 
-_NOTHING = Agenda()
+NOTHING = Agenda()
 
 
 def agenda_of(state: JobState, slot: Slot, settings: PolicySettings) -> Agenda:
     """What this slot asks for and waits for, in the order in which it is to be sent."""
     if state.is_deleted or state.spec.is_left_alone():
-        return _NOTHING
+        return NOTHING
     actions: list[Action] = []
     timers: list[Timer] = []
     _release(slot, actions)
     if state.is_terminating or state.is_adopted_end:
-        return Agenda(tuple(actions)) if actions else _NOTHING
+        return Agenda(tuple(actions)) if actions else NOTHING
     may_delete = state.pause is None or state.pause.is_due
     will_run = wants_to_run(state, slot)
     attempt = slot.attempt
@@ -55,7 +55,7 @@ def agenda_of(state: JobState, slot: Slot, settings: PolicySettings) -> Agenda:
             name = object_name(state.name, slot.id)
             actions.append(DeleteService(name, service.uid, because or _why_not(state, slot)))
     _stall_timer(state, slot, will_run, timers)
-    return Agenda(tuple(actions), tuple(timers)) if actions or timers else _NOTHING
+    return Agenda(tuple(actions), tuple(timers)) if actions or timers else NOTHING
 
 
 def wants_to_run(state: JobState, slot: Slot) -> bool:

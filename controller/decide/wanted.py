@@ -15,6 +15,7 @@ from controller.model import actions
 from controller.model.actions import Action, Because
 from controller.model.events import Timer, TimerKind
 from controller.model.instants import SECOND
+from controller.model.replicas import SlotId
 from controller.model.settings import CleanPodPolicy, PolicySettings
 
 COLLECT_FROM = 2
@@ -28,13 +29,14 @@ def actions_of(draft: Draft, settings: PolicySettings) -> tuple[Action, ...]:
         return ()
     found: list[Action] = []
     may_ask = state.pause is None or state.pause.is_due
-    if may_ask and _wants_status(draft):
+    if _wants_status(state) and may_ask:
         found.append(actions.PatchStatus(urgent=state.is_status_urgent))
-    slots = sorted(state.agendas, key=lambda slot_id: slot_id.order())
-    of_slots = [action for slot_id in slots for action in state.agendas[slot_id].actions]
-    # Surplus slots go from the highest index down (RULES §8).
-    of_slots.sort(key=lambda action: -_surplus_index(action))
-    found += _collected(state, of_slots, settings)
+    if state.agendas:
+        slots = sorted(state.agendas, key=SlotId.order)
+        of_slots = [action for slot_id in slots for action in state.agendas[slot_id].actions]
+        # Surplus slots go from the highest index down (RULES §8).
+        of_slots.sort(key=lambda action: -_surplus_index(action))
+        found += _collected(state, of_slots, settings)
     if may_ask:
         found += _strays(state)
         found += state.notices
@@ -47,7 +49,7 @@ def timers_of(state: JobState) -> tuple[Timer, ...]:
     """Every instant at which the job wants to be woken."""
     if state.is_deleted or state.is_terminating or state.spec.is_left_alone():
         return ()
-    found = [timer for agenda in state.agendas.values() for timer in agenda.timers]
+    found = [timer for agenda in state.agendas.values() for timer in agenda.timers] if state.agendas else []
     seconds = state.spec.deadline_seconds
     if state.may_run() and seconds is not None and state.start_time is not None and not state.is_deadline:
         found.append(Timer(state.start_time + seconds * SECOND, TimerKind.DEADLINE))
@@ -56,23 +58,19 @@ def timers_of(state: JobState) -> tuple[Timer, ...]:
         found.append(Timer(state.completion_time + ttl * SECOND, TimerKind.TTL))
     if state.pause is not None and not state.pause.is_due:
         found.append(Timer(state.pause.due_at, TimerKind.ACTION_RETRY))
-    return tuple(sorted(found))
+    return tuple(sorted(found)) if len(found) > 1 else tuple(found)
 
 
-def _wants_status(draft: Draft) -> bool:
-    state = draft.state
-    if (
-        not state.is_status_dirty
-        or state.is_status_asked
-        or state.is_adopted_end
-        or state.is_terminating
-        or state.awaits_version_above >= state.resource_version > 0
-    ):
+def _wants_status(state: JobState) -> bool:
+    """The status differs from what was written last, and may be written now. Equal content is never written twice."""
+    if state.is_status_asked or state.is_adopted_end or state.is_terminating:
         return False
-    if digest_of(status_of(state)) != state.written_digest:
-        return True
-    state.is_status_dirty = False
-    return False
+    if state.is_status_dirty:
+        state.is_status_dirty = False
+        state.is_status_wanted = digest_of(status_of(state)) != state.written_digest
+        if state.is_status_wanted:
+            state.status_position = state.position
+    return state.is_status_wanted and not state.awaits_version_above >= state.resource_version > 0
 
 
 def _collected(state: JobState, asked: list[Action], settings: PolicySettings) -> list[Action]:

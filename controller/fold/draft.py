@@ -19,11 +19,13 @@ _replace = msgspec.structs.replace
 class Draft:
     """`state` may be written to; dict fields only through `own`. `touched` are the slots that changed, None: all."""
 
-    __slots__ = ("_owned", "judged", "state", "touched")
+    __slots__ = ("_owned", "has_moved", "judged", "state", "touched")
 
     def __init__(self, state: JobState) -> None:
         self.state: JobState = copy.copy(state)
         self.touched: set[SlotId] | None = set()
+        self.has_moved = False
+        """Something changed that a condition may rest on."""
         self.judged: list[SlotId] = []
         """Slots whose newest attempt's end was judged in this draft."""
         self._owned: set[str] = set()
@@ -46,24 +48,28 @@ class Draft:
         """Stores a slot and keeps its type's tally right."""
         slot_id = slot.id
         before = self.state.slots.get(slot_id)
-        if before == slot:
+        if before is slot:
             return
         self.own("slots")[slot_id] = slot
         if self.touched is not None:
             self.touched.add(slot_id)
-        if slot.index < self.state.spec.count(slot.type):
-            tallies = self.own("tallies")
-            tally = self.state.tallies.get(slot.type, Tally())
-            moved = _moved(tally, before, slot)
-            if moved is not tally:
-                tallies[slot.type] = moved
-                self.state.is_status_dirty = True
-        if before is None or before.attempts != slot.attempts or before.verdict is not slot.verdict:
+        is_new = before is None or before.attempts != slot.attempts or before.verdict is not slot.verdict
+        if is_new:
             self.state.is_status_dirty = True
+        if is_new or before is None or before.retry is not slot.retry or _crash_of(before) != _crash_of(slot):
+            self.has_moved = True
+        old, new = (_face(before) if before is not None else 0), _face(slot)
+        if old != new:
+            self.has_moved = True
+            tally = self.state.tallies.get(slot.type)
+            if tally is not None and slot.index < tally.total:
+                self.own("tallies")[slot.type] = _moved(tally, old, new)
+                self.state.is_status_dirty = True
 
     def touch_all(self) -> None:
         """Everything derived is made anew: the spec, suspension or the end changed."""
         self.touched = None
+        self.has_moved = True
 
     def notify(self, kind: str, reason: str, message: str) -> None:
         """A core/v1 Event that the job's user should see, once."""
@@ -80,7 +86,7 @@ def tallies_of(state: JobState) -> dict[ReplicaType, Tally]:
     found: dict[ReplicaType, Tally] = {each.type: Tally(total=each.count) for each in state.spec.replicas}
     for slot in state.slots.values():
         if slot.type in found and slot.index < found[slot.type].total:
-            found[slot.type] = _moved(found[slot.type], None, slot)
+            found[slot.type] = _moved(found[slot.type], 0, _face(slot))
     return found
 
 
@@ -91,38 +97,40 @@ def decode_state(data: bytes) -> JobState:
     return state
 
 
-def _moved(tally: Tally, before: Slot | None, after: Slot) -> Tally:
-    old, new = (_face(before) if before is not None else _NOTHING), _face(after)
-    if old == new:
-        return tally
-    counts = [count - o + n for count, o, n in zip(msgspec.structs.astuple(tally)[1:], old, new, strict=True)]
+def _moved(tally: Tally, old: int, new: int) -> Tally:
+    """The tally after one slot's face changed from `old` to `new`."""
+    counts = [
+        count + (new >> bit & 1) - (old >> bit & 1) for bit, count in enumerate(msgspec.structs.astuple(tally)[1:])
+    ]
     return Tally(tally.total, *counts)
 
 
-_NOTHING = (0,) * 9
-
-
-def _face(slot: Slot) -> tuple[int, ...]:
-    """What a slot adds to its type's tally, in the order of Tally's fields after `total` (RULES §4.2, §5)."""
+def _crash_of(slot: Slot) -> tuple[bool, int | None, int]:
+    """What a message says of a slot that restarts in place."""
     attempt = slot.attempt
-    is_retried = slot.is_retried()
-    is_live = attempt is not None and attempt.is_live()
-    runs = is_live and attempt is not None and attempt.phase == "Running" and not is_retried
-    active = runs and attempt is not None and attempt.terminating_at is None and not attempt.stop_asked_at
-    succeeded = slot.verdict is Verdict.SUCCEEDED
-    for_good = slot.verdict is Verdict.FAILED
-    waits = slot.retry is not None and not slot.retry.is_replaced
-    return (
-        int(runs),
-        int(active),
-        int(succeeded),
-        int(for_good or waits),
-        int(for_good),
-        int(is_retried),
-        int(is_live and attempt is not None and attempt.is_crashing),
-        int(runs or succeeded),
-        int(slot.attempts > 0),
-    )
+    return (attempt.is_crashing, attempt.crash_code, attempt.restarts_seen) if attempt else (False, None, 0)
+
+
+def _face(slot: Slot) -> int:
+    """What a slot adds to its type's tally: a bit for each field after `total`, in their order (RULES §4.2, §5)."""
+    attempt = slot.attempt
+    retry = slot.retry
+    face = 256 if slot.attempts else 0
+    is_live = attempt is not None and attempt.ending is None and not attempt.is_gone
+    is_crashing = is_live and attempt is not None and attempt.is_crashing
+    if retry is not None or is_crashing:
+        face |= 32 | (64 if is_crashing else 0)
+    elif is_live and attempt is not None and attempt.phase == "Running":
+        face |= 1 | 128
+        if attempt.terminating_at is None and not attempt.stop_asked_at:
+            face |= 2
+    if slot.verdict is Verdict.SUCCEEDED:
+        face |= 4 | 128
+    elif slot.verdict is Verdict.FAILED:
+        face |= 8 | 16
+    if retry is not None and not retry.is_replaced:
+        face |= 8
+    return face
 
 
 def replace_slot(slot: Slot, **changes: object) -> Slot:

@@ -43,10 +43,11 @@ def ending_of(pod: Pod, attempt: Attempt, policy: RestartPolicy, event: Event, b
     """The end that this observation of a pod shows (RULES §2)."""
     main = main_terminated(pod)
     phase = pod.status.phase
+    if main is None and phase not in ("Succeeded", "Failed"):
+        return None
     restarts_in_pod = (pod.spec.restart_policy or policy.in_pod) != "Never"
-    is_end = Shown(main, phase, attempt, event, by_gap)
-    has_ended = main is not None or phase in ("Succeeded", "Failed")
-    if attempt.is_stop and has_ended and (main is None or not is_end.was_before(attempt.stop_asked_at)):
+    is_end = Shown(main, attempt, event, by_gap)
+    if attempt.is_stop and (main is None or not is_end.was_before(attempt.stop_asked_at)):
         return is_end.ending(End.STOPPED, main)
     if main is not None and main.exit_code == 0 and policy is not RestartPolicy.ALWAYS:
         return is_end.ending(End.SUCCEEDED, main)
@@ -73,7 +74,7 @@ def ending_of(pod: Pod, attempt: Attempt, policy: RestartPolicy, event: Event, b
 
 def vanished(attempt: Attempt, event: Event, by_gap: bool) -> Ending:
     """The end of a pod that is gone and whose end was not seen."""
-    shown = Shown(None, "", attempt, event, by_gap)
+    shown = Shown(None, attempt, event, by_gap)
     if attempt.is_stop:
         return shown.ending(End.STOPPED, None)
     reason = POD_LOST_DURING_GAP if event.op is Op.SYNC_DELETED else POD_DELETED
@@ -84,11 +85,10 @@ class Shown:
     """When an end that an observation shows can have been (RULES §11): after the last observation that showed the
     container not ended, not after this one; a kubelet's second counts as later than any instant of it."""
 
-    def __init__(self, main: Terminated | None, phase: str, attempt: Attempt, event: Event, by_gap: bool) -> None:
+    def __init__(self, main: Terminated | None, attempt: Attempt, event: Event, by_gap: bool) -> None:
         self._attempt = attempt
         self._event = event
         self._by_gap = by_gap
-        self._phase = phase
         finished = main.finished_at if main else None
         self.clamped_at: Instant = event.observed_at
         self.order_at: Instant = event.observed_at

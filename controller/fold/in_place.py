@@ -30,6 +30,8 @@ def in_place_of(pod: Pod, attempt: Attempt, restarts_in_pod: bool) -> InPlace:
     if status is None:
         return InPlace(attempt.restarts_seen, 0, None)
     count = status.restart_count
+    if count == attempt.restarts_seen and status.state and status.state.running:
+        return InPlace(count, 0, None)
     fresh = count - attempt.restarts_seen if count >= attempt.restarts_seen else count
     state, last = status.state, status.last_state
     last_end = last.terminated if last else None

@@ -47,8 +47,10 @@ def settled(draft: Draft, event: Event, fact: ActionSettled) -> None:
     draft.own("asked").pop(key)
     if isinstance(fact.action, actions.PatchStatus) and fact.outcome.result is Result.DONE:
         # What was decided after the end carried the end.
-        draft.state.is_end_written |= draft.state.has_ended() and fact.decided_position > draft.state.end_position
-        draft.touch_all()
+        state = draft.state
+        if state.has_ended() and not state.is_end_written and fact.decided_position > state.end_position:
+            state.is_end_written = True
+            draft.touch_all()
     _settle(draft, fact.action, fact.outcome, event.observed_at)
 
 
@@ -79,7 +81,7 @@ def _ask(draft: Draft, action: Action, at: Instant) -> None:
         case actions.DeleteJob():
             state.is_delete_asked = True
         case actions.PatchStatus():
-            state.is_status_asked, state.is_status_urgent = True, False
+            state.is_status_asked, state.is_status_urgent, state.is_status_wanted = True, False, False
         case actions.ReleasePod(uid=uid):
             _mark_release(draft, uid, is_asked=True)
         case actions.CreatePodGroup() | actions.DeletePodGroup():

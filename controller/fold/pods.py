@@ -5,6 +5,8 @@ In: a pod event. Out: slots, strays and holders of names in the draft.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from controller.fold.context import Context
@@ -163,22 +165,27 @@ def _observe_attempt(draft: Draft, event: Event, pod: Pod, slot: Slot, attempt: 
     by_gap = context.gap_open or event.op in SYNCS
     restarts_in_pod = (pod.spec.restart_policy or policy.in_pod) != "Never"
     in_place = in_place_of(pod, attempt, restarts_in_pod)
-    seen = _seen(event, pod, attempt)
-    ending = attempt.ending or ending_of(pod, seen, policy, event, by_gap)
     is_gone = event.op in DELETIONS
-    if is_gone and ending is None:
-        ending = vanished(seen, event, by_gap)
+    changes = _seen(event, pod, attempt)
+    ending = attempt.ending
+    if ending is None and (is_gone or main_terminated(pod) is not None or pod.status.phase in ("Succeeded", "Failed")):
+        seen = _replace(attempt, **changes)
+        ending = ending_of(pod, seen, policy, event, by_gap)
+        if is_gone and ending is None:
+            ending = vanished(seen, event, by_gap)
+    elif ending is None:
+        changes["alive_at"] = event.observed_at
     is_crashing = ending is None and in_place.crash is not None
+    if in_place.crash is not None:
+        changes["crash_code"], changes["crash_reason"] = in_place.crash.exit_code, in_place.crash.reason or ""
     after = _replace(
-        seen,
+        attempt,
         restarts_seen=in_place.restarts_seen,
         is_crashing=is_crashing,
-        crash_code=in_place.crash.exit_code if in_place.crash else attempt.crash_code,
-        crash_reason=(in_place.crash.reason or "") if in_place.crash else attempt.crash_reason,
         waits=None if ending else waits_of(pod),
         ending=ending,
         is_gone=is_gone,
-        alive_at=event.observed_at if ending is None and main_terminated(pod) is None else seen.alive_at,
+        **changes,
     )
     is_new_crash = is_crashing and not attempt.is_crashing
     retry = slot.retry
@@ -194,10 +201,10 @@ def _observe_attempt(draft: Draft, event: Event, pod: Pod, slot: Slot, attempt: 
         _check_limit(draft, event, slot, after, pod)
 
 
-def _seen(event: Event, pod: Pod, attempt: Attempt) -> Attempt:
-    """The attempt with what the observation says of the pod, apart from ends and restarts."""
+def _seen(event: Event, pod: Pod, attempt: Attempt) -> dict[str, Any]:
+    """What the observation says of the pod, apart from ends and restarts."""
     metadata = pod.metadata
-    changes: dict[str, object] = {
+    changes: dict[str, Any] = {
         "phase": pod.status.phase,
         "is_seen": True,
         "name": event.name,
@@ -215,7 +222,7 @@ def _seen(event: Event, pod: Pod, attempt: Attempt) -> Attempt:
     running = status.state.running if status and status.state else None
     if running and running.started_at:
         changes["started_at"] = instant_of(running.started_at)
-    return _replace(attempt, **changes)
+    return changes
 
 
 def _check_limit(draft: Draft, event: Event, slot: Slot, attempt: Attempt, pod: Pod) -> None:

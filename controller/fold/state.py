@@ -262,6 +262,9 @@ class JobState(msgspec.Struct):
     is_birth_told: bool = False
     pause: Pause | None = None
     is_status_dirty: bool = False
+    """Something of the status may have changed and was not compared with what was written yet."""
+    is_status_wanted: bool = False
+    """It was compared, and differs."""
     is_status_asked: bool = False
     is_status_urgent: bool = False
     end_position: int = 0

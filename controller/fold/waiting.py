@@ -31,8 +31,11 @@ def waits_of(pod: Pod) -> tuple[str, str] | None:
     """Why a pod that should run does not; the main container's reason before those of the others."""
     if pod.status.phase == "Unknown":
         return NODE_UNREACHABLE, pod.status.message or f"pod {pod.metadata.name} is on a node that does not answer"
+    if pod.status.phase in ("Succeeded", "Failed"):
+        return None
     statuses = [*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ())]
-    for status in sorted(statuses, key=lambda each: each.name != MAIN_CONTAINER):
+    waiting_ones = [status for status in statuses if status.state and status.state.waiting]
+    for status in sorted(waiting_ones, key=lambda each: each.name != MAIN_CONTAINER):
         waiting = status.state.waiting if status.state else None
         if waiting and waiting.reason in _REASONS:
             words = f"container {status.name} of pod {pod.metadata.name}: {waiting.reason}"

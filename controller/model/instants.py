@@ -28,7 +28,12 @@ def instant_of(text: str) -> Instant:
 
 def text_of(instant: Instant) -> str:
     """RFC 3339 with whole seconds (metav1.Time); the fraction is cut, as Kubernetes does."""
-    return datetime.fromtimestamp(instant // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _text_of_second(instant // SECOND)
+
+
+@lru_cache(maxsize=4096)
+def _text_of_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def micro_text_of(instant: Instant) -> str:
