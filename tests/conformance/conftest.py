@@ -26,15 +26,6 @@ async def local_target(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
     await server.stop()
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Lets a test's real half ask for the control plane by name, so that it is left out with that group."""
-    for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", {})
-        if parameters.get("target") == "real" and isinstance(item, pytest.Function):
-            item.fixturenames = ["control_plane", *item.fixturenames]
-
-
 @pytest.fixture(scope="session")
 def real_target(request: pytest.FixtureRequest) -> Target:
     """The real kube-apiserver."""
