@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from controller.decide.conditions import plain_of
-from controller.fold.state import JobState, Slot, Tally, Verdict
+from controller.fold.state import CONDITION_TYPES, JobState, Slot, Tally, Verdict
 from controller.model.instants import text_of
 from controller.model.replicas import ReplicaType
 
@@ -22,7 +22,8 @@ def status_of(state: JobState) -> dict[str, Any]:
     if state.is_adopted_end and state.adopted_status is not None:
         return dict(state.adopted_status)
     status: dict[str, Any] = {
-        "conditions": [plain_of(entry, text_of) for entry in state.conditions],
+        # Ours stand last: the last entry is the job's state (RULES §4).
+        "conditions": [*state.foreign_conditions, *(plain_of(entry, text_of) for entry in state.conditions)],
         "replicaStatuses": {each.type.value: _counts(state, each.type) for each in state.spec.replicas},
     }
     if state.rules == "v1alpha2":
@@ -43,8 +44,9 @@ def status_of(state: JobState) -> dict[str, Any]:
 
 
 def digest_of(status: dict[str, Any]) -> str:
-    """A digest of a status' content; logPosition is no part of it."""
+    """A digest of what a status says; logPosition and the conditions of others are no part of it."""
     content = {key: value for key, value in status.items() if key != "logPosition"}
+    content["conditions"] = [each for each in status.get("conditions") or () if each.get("type") in CONDITION_TYPES]
     return hashlib.blake2b(msgspec.json.encode(content, order="sorted"), digest_size=12).hexdigest()
 
 

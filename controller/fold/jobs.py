@@ -10,7 +10,7 @@ from typing import Any
 from controller.fold.admission import problems_of
 from controller.fold.draft import Draft, replace_slot, tallies_of
 from controller.fold.spec import RETRYABLE_ANNOTATION, rules_of, spec_of
-from controller.fold.state import Condition, JobState, Slot, Verdict
+from controller.fold.state import CONDITION_TYPES, Condition, JobState, Slot, Verdict
 from controller.model.events import DELETIONS, Event
 from controller.model.instants import Instant, instant_of
 from controller.model.objects import TFJob
@@ -34,6 +34,7 @@ def begin_job(event: Event, job: TFJob) -> JobState:
         problem=_problem(job),
         is_terminating=job.metadata.deletion_timestamp is not None,
     )
+    state.foreign_conditions = _foreign(job)
     if job.status and job.status.get("conditions"):
         _adopt(state, job.status, event.observed_at)
     state.tallies = tallies_of(state)
@@ -54,6 +55,9 @@ def observe_job(draft: Draft, event: Event, job: TFJob) -> None:
     if job.metadata.generation != state.generation:
         state.generation = job.metadata.generation
         state.is_status_dirty = True
+    foreign = _foreign(job)
+    if foreign != state.foreign_conditions:
+        state.foreign_conditions = foreign
     spec_key = _spec_key(event, job)
     if spec_key is not None and spec_key == state.spec_key:
         return
@@ -63,6 +67,13 @@ def observe_job(draft: Draft, event: Event, job: TFJob) -> None:
         state.spec, state.problem = spec, problem
         draft.retally()
         draft.touch_all()
+
+
+def _foreign(job: TFJob) -> tuple[dict[str, Any], ...]:
+    """The conditions that somebody else keeps on the job."""
+    entries = (job.status or {}).get("conditions")
+    found = [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
+    return tuple(each for each in found if each.get("type") not in CONDITION_TYPES)
 
 
 def _spec_key(event: Event, job: TFJob) -> str | None:
@@ -125,7 +136,7 @@ def indexes_of(text: Any) -> list[int]:
 def _conditions(status: dict[str, Any], at: Instant) -> list[Condition]:
     found = []
     for entry in status["conditions"] if isinstance(status["conditions"], list) else ():
-        if isinstance(entry, dict) and isinstance(entry.get("type"), str):
+        if isinstance(entry, dict) and entry.get("type") in CONDITION_TYPES:
             changed = _instant(entry.get("lastTransitionTime")) or at
             found.append(
                 Condition(

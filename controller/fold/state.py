@@ -17,6 +17,9 @@ from controller.model.events import Timer
 from controller.model.instants import Instant
 from controller.model.replicas import ReplicaType, SlotId
 
+CONDITION_TYPES = frozenset(("Created", "Running", "Restarting", "Succeeded", "Failed", "Suspended", "Stalled"))
+"""The types that this controller sets (RULES §4)."""
+
 
 class End(StrEnum):
     """How an attempt ended (RULES §2)."""
@@ -255,6 +258,8 @@ class JobState(msgspec.Struct):
     is_adopted_end: bool = False
     """It had ended before this log knew it: its list stays byte for byte and its pods as they are (RULES §11)."""
     adopted_status: dict[str, Any] | None = None
+    foreign_conditions: tuple[dict[str, Any], ...] = ()
+    """Conditions of types that are not ours, as last seen on the API server: carried over in every write."""
     is_ttl_due: bool = False
     is_delete_asked: bool = False
     asked: dict[tuple[int, int], Action] = {}
