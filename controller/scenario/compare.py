@@ -1,43 +1,51 @@
 """`expect`: what was expected and what was found, key by key.
 
-In: a step and a player. Out: differences in words; empty when everything holds.
+In: a step and a player. Out: differences; none when everything holds.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
+from controller.fold.spec import MAIN_CONTAINER
 from controller.fold.state import JobState
-from controller.model.replicas import SlotId, replica_type_of
+from controller.model.replicas import SlotId, replica_type_of, slot_of
 from controller.scenario.play import PurePlayer
-from controller.scenario.world import Held
 
 
-def differences(expected: dict[str, Any], player: PurePlayer) -> list[str]:
-    """Every key of an `expect` that does not hold, as `key: expected …, got …`."""
-    job = player.job()
-    status = (job.body.get("status") or {}) if job else {}
-    found: list[str] = []
+class Difference(msgspec.Struct, frozen=True):
+    """One thing that does not hold: its place in the `expect`, what was expected there and what was found."""
+
+    key: str
+    expected: Any
+    got: Any
+
+    def __str__(self) -> str:
+        return f"{self.key}: expected {_plain(self.expected)}, got {_plain(self.got)}"
+
+
+def differences(expected: dict[str, Any], player: PurePlayer) -> list[Difference]:
+    """Every key of an `expect` that does not hold."""
+    status = (player.job_body() or {}).get("status") or {}
+    found: list[Difference] = []
     for key, wanted in expected.items():
-        found += _CHECKS[key](wanted, status, job, player)
+        found += _CHECKS[key](wanted, status, player)
     return found
 
 
-def refusals(step: dict[str, Any], player: PurePlayer) -> list[str]:
-    """The same for a `submit`."""
+def refusals(step: dict[str, Any], player: PurePlayer) -> list[Difference]:
+    """The same for a `submit`: what admission says to another manifest."""
     said = player.admission(step["job"])
-    expected = step["expect"]
+    expected, text = step["expect"], "; ".join(said)
     found = []
     if "accepted" in expected and expected["accepted"] != (not said):
-        found.append(_differs("accepted", expected["accepted"], said or True))
-    text = "; ".join(said)
-    found += [_differs("error", word, text) for word in expected.get("error", ()) if word not in text]
+        found.append(Difference("accepted", expected["accepted"], said or True))
+    found += [Difference("error", word, text) for word in expected.get("error", ()) if word not in text]
     return found
-
-
-def _differs(key: str, expected: Any, got: Any) -> str:
-    return f"{key}: expected {_plain(expected)}, got {_plain(got)}"
 
 
 def _plain(value: Any) -> str:
@@ -51,130 +59,144 @@ def _entries(status: Status) -> dict[str, Status]:
     return {entry["type"]: entry for entry in status.get("conditions") or ()}
 
 
-def _state(wanted: str, status: Status, _job: Held | None, _player: PurePlayer) -> list[str]:
+def _state(wanted: str, status: Status, _player: PurePlayer) -> list[Difference]:
     conditions = status.get("conditions") or [{}]
     last = conditions[-1]
     is_right = last.get("type") == wanted and last.get("status") == "True"
-    return [] if is_right else [_differs("state", wanted, f"{last.get('type')}={last.get('status')}")]
+    got = f"{last['type']} ({last['status']})" if last else "no conditions"
+    return [] if is_right else [Difference("state", wanted, got)]
 
 
-def _conditions(wanted: Status, status: Status, _job: Held | None, _player: PurePlayer) -> list[str]:
+def _conditions(wanted: Status, status: Status, _player: PurePlayer) -> list[Difference]:
     entries = _entries(status)
     got = {kind: entries.get(kind, {}).get("status", "absent") for kind in wanted}
-    return [_differs(f"conditions.{kind}", each, got[kind]) for kind, each in wanted.items() if got[kind] != each]
+    return [Difference(f"conditions.{kind}", each, got[kind]) for kind, each in wanted.items() if got[kind] != each]
 
 
-def _reason(wanted: Status, status: Status, _job: Held | None, _player: PurePlayer) -> list[str]:
+def _reason(wanted: Status, status: Status, _player: PurePlayer) -> list[Difference]:
     entries = _entries(status)
     return [
-        _differs(f"reason.{kind}", each, entries.get(kind, {}).get("reason"))
+        Difference(f"reason.{kind}", each, entries.get(kind, {}).get("reason"))
         for kind, each in wanted.items()
         if entries.get(kind, {}).get("reason") != each
     ]
 
 
-def _message(wanted: Status, status: Status, _job: Held | None, _player: PurePlayer) -> list[str]:
+def _message(wanted: Status, status: Status, _player: PurePlayer) -> list[Difference]:
     entries = _entries(status)
     return [
-        _differs(f"message.{kind}", word, entries.get(kind, {}).get("message", ""))
+        Difference(f"message.{kind}", word, entries.get(kind, {}).get("message", ""))
         for kind, words in wanted.items()
         for word in words
         if word not in entries.get(kind, {}).get("message", "")
     ]
 
 
-def _replicas(wanted: Status, status: Status, _job: Held | None, _player: PurePlayer) -> list[str]:
+def _replicas(wanted: Status, status: Status, _player: PurePlayer) -> list[Difference]:
     counts = status.get("replicaStatuses") or {}
     return [
-        _differs(f"replicas.{kind}.{key}", number, counts.get(kind, {}).get(key, 0))
+        Difference(f"replicas.{kind}.{key}", number, counts.get(kind, {}).get(key, 0))
         for kind, each in wanted.items()
         for key, number in each.items()
         if counts.get(kind, {}).get(key, 0) != number
     ]
 
 
-def _exactly(kind: str, key: str) -> Any:
-    def check(wanted: list[str], _status: Status, _job: Held | None, player: PurePlayer) -> list[str]:
+_Check = Callable[[Any, Status, PurePlayer], list[Difference]]
+
+
+def _exactly(kind: str, key: str) -> _Check:
+    def check(wanted: list[str], _status: Status, player: PurePlayer) -> list[Difference]:
         got = [str(slot) for slot in sorted(player.objects(kind), key=SlotId.order)]
-        return [] if sorted(got) == sorted(wanted) else [_differs(key, wanted, got)]
+        return [] if sorted(got) == sorted(wanted) else [Difference(key, wanted, got)]
 
     return check
 
 
-def _pods_absent(wanted: list[str], _status: Status, _job: Held | None, player: PurePlayer) -> list[str]:
+def _pods_absent(wanted: list[str], _status: Status, player: PurePlayer) -> list[Difference]:
     there = {str(slot) for slot in player.objects("Pod")} & set(wanted)
-    return [_differs("pods_absent", wanted, f"{sorted(there)} are there")] if there else []
+    return [Difference("pods_absent", wanted, f"{sorted(there)} are there")] if there else []
 
 
-def _attempts(wanted: dict[str, int], _status: Status, _job: Held | None, player: PurePlayer) -> list[str]:
+def _attempts(wanted: dict[str, int], _status: Status, player: PurePlayer) -> list[Difference]:
     state = player.state()
     got = {str(slot.id): slot.attempts for slot in state.slots.values()} if state else {}
     return [
-        _differs(f"attempts.{slot}", number, got.get(slot, 0))
+        Difference(f"attempts.{slot}", number, got.get(slot, 0))
         for slot, number in wanted.items()
         if got.get(slot, 0) != number
     ]
 
 
-def _retries(wanted: dict[str, int], status: Status, _job: Held | None, _player: PurePlayer) -> list[str]:
+def _retries(wanted: dict[str, int], status: Status, _player: PurePlayer) -> list[Difference]:
     got = {replica_type_of(kind): count for kind, count in (status.get("restarts") or {}).items()}
     return [
-        _differs(f"retries.{kind}", number, got.get(replica_type_of(kind), 0))
+        Difference(f"retries.{kind}", number, got.get(replica_type_of(kind), 0))
         for kind, number in wanted.items()
         if got.get(replica_type_of(kind), 0) != number
     ]
 
 
-def _is_set(key: str) -> Any:
-    def check(wanted: str, status: Status, _job: Held | None, _player: PurePlayer) -> list[str]:
-        return [] if (key in status) == (wanted == "set") else [_differs(key, wanted, status.get(key, "unset"))]
+def _is_set(key: str) -> _Check:
+    def check(wanted: str, status: Status, _player: PurePlayer) -> list[Difference]:
+        return [] if (key in status) == (wanted == "set") else [Difference(key, wanted, status.get(key, "unset"))]
 
     return check
 
 
-def _job(wanted: str, _status: Status, job: Held | None, _player: PurePlayer) -> list[str]:
-    got = "present" if job else "absent"
-    return [] if got == wanted else [_differs("job", wanted, got)]
+def _job(wanted: str, _status: Status, player: PurePlayer) -> list[Difference]:
+    got = "present" if player.job_body() else "absent"
+    return [] if got == wanted else [Difference("job", wanted, got)]
 
 
-def _main_container(held: Held) -> dict[str, Any]:
-    containers = held.body["spec"].get("containers") or []
-    return next((each for each in containers if each.get("name") == "tensorflow"), {})
+def _tf_config(wanted: dict[str, Any], _status: Status, player: PurePlayer) -> list[Difference]:
+    got = {slot: _tf_config_of(_newest(slot, player)) for slot in wanted}
+    return [Difference(f"tf_config.{slot}", each, got[slot]) for slot, each in wanted.items() if got[slot] != each]
 
 
-def _tf_config(wanted: dict[str, Any], _status: Status, _job: Held | None, player: PurePlayer) -> list[str]:
-    pods, found = player.objects("Pod"), []
+def _tf_config_of(pod: dict[str, Any] | None) -> Any:
+    """The parsed TF_CONFIG of the main container; words where there is none to parse."""
+    if pod is None:
+        return "no pod"
+    containers = pod["spec"].get("containers") or ()
+    main: dict[str, Any] = next((each for each in containers if each.get("name") == MAIN_CONTAINER), {})
+    # Of two entries of one name the last one counts, as for the kubelet.
+    entry = next((each for each in reversed(main.get("env") or ()) if each.get("name") == "TF_CONFIG"), None)
+    if entry is None:
+        return "absent"
+    text = entry.get("value", "")
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _labels(wanted: dict[str, dict[str, str]], _status: Status, player: PurePlayer) -> list[Difference]:
+    found = []
     for slot, each in wanted.items():
-        held = next((held for at, held in pods.items() if str(at) == slot), None)
-        environment = _main_container(held).get("env") or () if held else ()
-        text = next((entry["value"] for entry in environment if entry["name"] == "TF_CONFIG"), None)
-        got = json.loads(text) if text else "absent"
-        if got != each:
-            found.append(_differs(f"tf_config.{slot}", each, got))
-    return found
-
-
-def _labels(wanted: dict[str, dict[str, str]], _status: Status, _job: Held | None, player: PurePlayer) -> list[str]:
-    pods, found = player.objects("Pod"), []
-    for slot, each in wanted.items():
-        held = next((held for at, held in pods.items() if str(at) == slot), None)
-        got = (held.metadata.get("labels") or {}) if held else {}
+        pod = _newest(slot, player)
+        got = (pod["metadata"].get("labels") or {}) if pod else {}
         found += [
-            _differs(f"labels.{slot}.{key}", value, got.get(key))
-            for key, value in each.items()
+            Difference(f"labels.{slot}.{key}", value, got.get(key, "absent") if pod else "no pod")
+            for key, value in (each or {}).items()
             if got.get(key) != value
         ]
     return found
 
 
-def _events(wanted: list[str], _status: Status, _job: Held | None, player: PurePlayer) -> list[str]:
+def _newest(slot: str, player: PurePlayer) -> dict[str, Any] | None:
+    found = slot_of(slot)
+    return player.newest_pod(found) if found else None
+
+
+def _events(wanted: list[str], _status: Status, player: PurePlayer) -> list[Difference]:
     missing = [reason for reason in wanted if reason not in player.notices()]
-    return [_differs("events", wanted, player.notices())] if missing else []
+    return [Difference("events", missing, player.notices())] if missing else []
 
 
-def _why(wanted: list[str], status: Status, _job: Held | None, player: PurePlayer) -> list[str]:
-    text = why_words(status, player.state())
-    return [_differs("why", word, text) for word in wanted if word not in text]
+def _why(wanted: list[str], status: Status, player: PurePlayer) -> list[Difference]:
+    text = why_words(status or player.status() or {}, player.state())
+    return [Difference("why", word, text) for word in wanted if word not in text]
 
 
 def why_words(status: Status, state: JobState | None) -> str:
@@ -189,12 +211,18 @@ def why_words(status: Status, state: JobState | None) -> str:
     return "; ".join(words)
 
 
-def _nothing(_wanted: Any, _status: Status, _job: Held | None, _player: PurePlayer) -> list[str]:
-    """`accepted` and `error` are admission's: they hold for a `submit` only."""
-    return []
+def _accepted(wanted: bool, _status: Status, player: PurePlayer) -> list[Difference]:
+    """A job that stands on the API server was accepted; without admission every one is."""
+    got = player.job_body() is not None
+    return [] if got == wanted else [Difference("accepted", wanted, got)]
 
 
-_CHECKS: dict[str, Any] = {
+def _error(wanted: list[str], _status: Status, player: PurePlayer) -> list[Difference]:
+    text = "; ".join(player.admission(player.manifest))
+    return [Difference("error", word, text) for word in wanted if word not in text]
+
+
+_CHECKS: dict[str, _Check] = {
     "state": _state,
     "conditions": _conditions,
     "reason": _reason,
@@ -208,8 +236,8 @@ _CHECKS: dict[str, Any] = {
     "startTime": _is_set("startTime"),
     "completionTime": _is_set("completionTime"),
     "job": _job,
-    "accepted": _nothing,
-    "error": _nothing,
+    "accepted": _accepted,
+    "error": _error,
     "tf_config": _tf_config,
     "labels": _labels,
     "events": _events,

@@ -60,6 +60,10 @@ class History:
     _routes: Routes = field(default_factory=Routes)
     _position: int = 0
 
+    def state(self, uid: str) -> JobState | None:
+        """What is known of a job, alive or over."""
+        return self.live[uid].state if uid in self.live else self.over.get(uid)
+
     def append(self, op: Op, fact: AnyFact, at: Instant, *, uid: str = "", **envelope: object) -> Event:
         """Appends one event and folds it."""
         self._position += 1
@@ -137,10 +141,11 @@ class History:
     def restart(self) -> None:
         """The controller starts again with only its log: the state comes from snapshots, and folding the whole log
         anew gives the same. Raises AssertionError when it does not."""
+        again = _refolded(self.events)
         for uid, live in self.live.items():
             step = restored(decode_state(encode_state(live.state)), self.context)
             live.state, live.wanted, live.timers = step.state, step.actions, step.timers
-            assert encode_state(_refolded(self.events)[uid]) == encode_state(live.state), "replay differs from the fold"
+            assert encode_state(again[uid]) == encode_state(live.state), "replay differs from the fold"
 
     def _fold(self, event: Event) -> None:
         self.context = context_after(self.context, event)

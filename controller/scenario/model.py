@@ -35,7 +35,8 @@ class PodReport(NamedTuple):
     reason: str = ""
     pod_reason: str = ""
     message: str = ""
-    restart_count: int = 0
+    restart_count: int | None = None
+    """None: not said; a kubelet goes on counting from what it reported before."""
     last_exit_code: int | None = None
     waiting: str = ""
     unschedulable: str = ""

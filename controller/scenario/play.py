@@ -5,8 +5,7 @@ In: a scenario. Out: what each `expect` gave. Never: a server, a clock, or a sec
 
 from __future__ import annotations
 
-import copy
-import fnmatch
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ import msgspec
 from controller.decide import status_of
 from controller.fold import JobState
 from controller.fold.admission import problems_of
-from controller.model.actions import Action
+from controller.model.actions import Action, PatchStatus
 from controller.model.events import (
     ActionSettled,
     Event,
@@ -26,16 +25,18 @@ from controller.model.events import (
     Synced,
 )
 from controller.model.instants import Instant, instant_of
-from controller.model.replicas import SlotId, slot_of
+from controller.model.replicas import SlotId
 from controller.model.settings import PolicySettings
+from controller.scenario.answers import Sender, answer
 from controller.scenario.history import Head, History
-from controller.scenario.model import PodReport, Scenario, Step
-from controller.scenario.parse import microseconds_of, report_of
-from controller.scenario.world import Change, Held, World, WrongStep, is_watched, slot_of_held
+from controller.scenario.model import Scenario, Step
+from controller.scenario.parse import DEFAULT_NAME, DEFAULT_NAMESPACE, microseconds_of, report_of, with_defaults
+from controller.scenario.which import OwnObjects, slots_of, slots_wanted
+from controller.scenario.world import Change, Held, World, WrongStep, is_watched, version_of
 
 BEGIN: Instant = instant_of("2026-01-01T00:00:00Z")
-TICK: Instant = 1_000
-"""Virtual time between two observations: one millisecond."""
+TICK: Instant = 10
+"""Virtual time between two events, in microseconds: so little that thousands of them do not reach a timer."""
 MANY_ROUNDS = 2_000
 """A controller that asks for more in one step than this does not come to rest."""
 RESOURCES = ("tfjobs", "pods", "services")
@@ -43,7 +44,7 @@ _SETUP = ("stop", "refuse", "foreign", "linger", "submit")
 
 
 class PurePlayer:
-    """Plays one scenario. `run` calls `on_expect(step, player)` at each `expect` and `submit`."""
+    """Plays one scenario: `run` plays its steps; between them it answers what `compare` asks."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -52,94 +53,131 @@ class PurePlayer:
         self.history = History()
         self.is_watching = True
         self.manifest = scenario.job
-        self.name = (scenario.job.get("metadata") or {}).get("name", "")
-        self.namespace = (scenario.job.get("metadata") or {}).get("namespace", "")
+        self.name = (scenario.job.get("metadata") or {}).get("name", DEFAULT_NAME)
+        self.namespace = (scenario.job.get("metadata") or {}).get("namespace", DEFAULT_NAMESPACE)
         self._gap_from: Instant = BEGIN
         self.history.append(Op.SETTINGS, SettingsRecorded(settings), BEGIN)
 
     # --- what `compare` asks ----------------------------------------------------------------------------------------
 
     def job(self) -> Held | None:
-        """The scenario's job on the API server."""
+        """The scenario's job in the world."""
         return self.world.find("TFJob", self.namespace, self.name)
 
+    def job_body(self) -> dict[str, Any] | None:
+        """The scenario's job as it is on the API server."""
+        held = self.job()
+        return held.body if held else None
+
     def state(self) -> JobState | None:
-        """What the core knows of it."""
-        job = self.job()
-        if job is None:
-            return None
-        live = self.history.live.get(job.uid)
-        return live.state if live else None
+        """What the core knows of it; of a job that is gone, what it knew last."""
+        held = self.job()
+        if held is None:
+            gone = [uid for uid, place in self.world.jobs.items() if place == (self.namespace, self.name)]
+            return self.history.state(gone[-1]) if gone else None
+        return self.history.state(held.uid)
 
-    def objects(self, kind: str) -> dict[SlotId, Held]:
+    def objects(self, kind: str) -> dict[SlotId, dict[str, Any]]:
         """Pods or services of the job (of any job that had its name), by slot; terminating ones left out."""
-        found: dict[SlotId, Held] = {}
-        for held in self.world.of_kind(kind):
-            slot = slot_of_held(held)
-            if slot is not None and not held.is_terminating and self._is_ours(held):
-                found[slot] = held
-        return found
+        return {slot: held.body for slot, held in self._own().not_terminating(kind).items()}
 
-    def status_in_core(self) -> dict[str, Any]:
-        state = self.state()
-        return status_of(state) if state else {}
+    def newest_pod(self, slot: SlotId) -> dict[str, Any] | None:
+        """The newest pod of a slot, terminating or not."""
+        held = self._own().newest_pod(slot)
+        return held.body if held else None
 
     def notices(self) -> list[str]:
+        """Reasons of the Events on the job so far."""
         return self.world.notices
+
+    @staticmethod
+    def admission(manifest: Any) -> list[str]:
+        """What admission says to a manifest: its refusals, empty when it is accepted."""
+        return [str(problem) for problem in problems_of(manifest)]
+
+    def status(self) -> dict[str, Any] | None:
+        """The job's status on the API server; of a job that is gone, the last that stood there."""
+        held = self.job()
+        return held.body.get("status") if held else self.world.last_status
 
     # --- playing -----------------------------------------------------------------------------------------------------
 
-    def run(self, on_expect: Callable[[Step], None]) -> None:
-        """Plays all steps. Raises WrongStep (a mistake of the file) and AssertionError (the core does not settle)."""
+    def run(self, on_expect: Callable[[Step], None], on_step: Callable[[Step], None] = lambda step: None) -> None:
+        """Plays all steps; `on_expect` is called at each `expect` and `submit`, `on_step` after every other one.
+
+        Raises WrongStep (a mistake of the file, with its place) and AssertionError (the core does not come to rest).
+        """
         first = next((step.verb for step in self.scenario.steps if step.verb not in _SETUP), "")
         if self.manifest and first != "create_job":
             self._create(self.manifest)
             self._settle()
         for step in self.scenario.steps:
-            self._play(step, on_expect)
+            self._play(step, on_expect, on_step)
 
-    def _play(self, step: Step, on_expect: Callable[[Step], None]) -> None:
-        match step.verb:
-            case "expect":
-                on_expect(step)
-            case "submit":
-                on_expect(step)
+    def _play(self, step: Step, on_expect: Callable[[Step], None], on_step: Callable[[Step], None]) -> None:
+        if step.verb in ("expect", "submit"):
+            on_expect(step)
+            return
+        try:
+            if step.verb == "gap":
+                self._play_gap(step, on_expect, on_step)
+            else:
+                self._do(step.verb, step.value)
+            self._settle()
+        except WrongStep as wrong:
+            if not wrong.path:
+                wrong.path = f"{step.path}.{step.verb}"
+            raise
+        on_step(step)
+
+    def _play_gap(self, step: Step, on_expect: Callable[[Step], None], on_step: Callable[[Step], None]) -> None:
+        """The watch is cut while the inner steps happen; within an outage or another gap it is cut already."""
+        is_cut_here = self.is_watching
+        if is_cut_here:
+            self._cut()
+        for inner in step.value:
+            self._play(inner, on_expect, on_step)
+        if is_cut_here:
+            self._relist()
+
+    def _do(self, verb: str, value: Any) -> None:
+        match verb:
             case "pods":
-                self._pods(step.value)
+                self._pods(value)
             case "delete":
-                for held in self._pods_of(step.value):
+                for held in self._pods_of(value):
                     self.world.delete_pod(held)
             case "gone":
-                for held in self._pods_of(step.value):
+                for held in self._pods_of(value):
                     self.world.vanish(held)
             case "linger":
-                self._linger(step.value)
+                self._linger(value)
             case "after":
-                self._pass(microseconds_of(step.value))
+                self._pass(microseconds_of(value))
             case "edit":
-                self.world.edit_job(self._job_needed(), step.value)
+                self.world.edit_job(self._job_needed(), value)
             case "delete_job":
                 self.world.delete_job(self._job_needed())
             case "create_job":
-                self._create(step.value or self.manifest)
+                self._create(self._same() if value == "same" else with_defaults(value))
             case "restart":
                 self.history.restart()
             case "stop":
                 self._cut()
             case "start":
-                self._relist()
-            case "gap":
-                self._cut()
-                for inner in step.value:
-                    self._play(inner, on_expect)
+                self.history.restart()
                 self._relist()
             case "refuse":
-                self.world.refusals = dict(step.value)
+                self.world.refusals = dict(value)
             case "foreign":
-                self._foreign(step.value)
+                self._foreign(value)
             case _:
-                raise AssertionError(step.verb)
-        self._settle()
+                raise AssertionError(verb)
+
+    def _same(self) -> dict[str, Any]:
+        if not self.manifest:
+            raise WrongStep("same as what? The file has no job")
+        return self.manifest
 
     def _create(self, manifest: dict[str, Any]) -> None:
         metadata = manifest["metadata"]
@@ -150,25 +188,30 @@ class PurePlayer:
         """Reports come one after another. The controller answers each; a pod that it deletes is gone after the step."""
         self.world.holds_deleted = True
         for which, state in reports.items():
-            report = report_of(state)
-            for slot in self._slots_of(which):
-                held = self._pod_of(slot)
+            report, own = report_of(state), self._own()
+            slots = slots_of(which, own.slots_with_pods())
+            if not slots:
+                raise WrongStep(f"{which} names no pod to report {_shown(state)} of")
+            for slot in slots:
+                held = own.newest_pod(slot)
                 if held is None:
-                    raise WrongStep(f"{slot} has no pod to report {state!r} of")
+                    raise WrongStep(f"{slot} has no pod to report {_shown(state)} of")
                 self.world.report(held, report)
                 self._settle()
         self.world.let_go()
 
     def _linger(self, which: str) -> None:
-        for slot in self._slots_of(which, also_absent=True):
-            self.world.linger(self.name, str(slot), self._pod_of(slot))
+        own = self._own()
+        known = own.slots_with_pods() | slots_wanted(self.job_body() or self.manifest)
+        for slot in slots_of(which, known):
+            self.world.linger(self.name, str(slot), own.newest_pod(slot))
 
     def _foreign(self, what: dict[str, Any]) -> None:
         job = self.job()
         owner = what.get("owner", "none")
         metadata: dict[str, Any] = {
             "name": what["name"],
-            "namespace": what.get("namespace", self.namespace or "team-a"),
+            "namespace": what.get("namespace", self.namespace),
             "labels": dict(what.get("labels") or {}),
         }
         if owner != "none":
@@ -176,16 +219,14 @@ class PurePlayer:
             metadata["ownerReferences"] = [
                 {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": self.name, "uid": uid, "controller": True}
             ]
-        body: dict[str, Any] = {"metadata": metadata, "spec": {}, "status": {"phase": "Pending"}}
+        body: dict[str, Any] = {"metadata": metadata, "spec": {}}
+        if what["kind"] == "Pod":
+            body["status"] = {"phase": "Pending"}
         held = self.world.add(what["kind"], body)
         self._settle()
-        if "state" in what and what["kind"] == "Pod" and self._still(held):
-            report = report_of(what["state"])
-            if report != PodReport(phase="Pending", is_bound=False):
-                self.world.report(held, report)
-
-    def _still(self, held: Held) -> bool:
-        return any(each is held for each in self.world.objects.values())
+        is_there = any(each is held for each in self.world.objects.values())
+        if "state" in what and what["kind"] == "Pod" and is_there and what["state"] != "Pending":
+            self.world.report(held, report_of(what["state"]))
 
     def _job_needed(self) -> Held:
         job = self.job()
@@ -193,48 +234,22 @@ class PurePlayer:
             raise WrongStep(f"there is no job {self.name}")
         return job
 
-    # --- whose pods --------------------------------------------------------------------------------------------------
-
-    def _is_ours(self, held: Held) -> bool:
-        return held.owner_uid in self.world.job_uids and held.metadata.get("namespace") == self.namespace
-
-    def _pod_of(self, slot: SlotId) -> Held | None:
-        """The newest existing pod of a slot, of this job or of an older one of its name; never a foreign one."""
-        found = [held for held in self.world.of_kind("Pod") if slot_of_held(held) == slot and self._is_ours(held)]
-        named = [held for held in found if held.metadata["name"] == f"{self.name}-{slot}"]
-        return max(named or found, key=lambda held: held.uid, default=None)
+    def _own(self) -> OwnObjects:
+        return OwnObjects(self.world, self.namespace, self.name)
 
     def _pods_of(self, which: str) -> list[Held]:
+        """The newest pod of each slot that is named. Raises WrongStep where there is none."""
+        own = self._own()
+        slots = slots_of(which, own.slots_with_pods())
+        if not slots:
+            raise WrongStep(f"{which} names no pod: there is none")
         found = []
-        for slot in self._slots_of(which):
-            held = self._pod_of(slot)
+        for slot in slots:
+            held = own.newest_pod(slot)
             if held is None:
                 raise WrongStep(f"{slot} has no pod")
             found.append(held)
         return found
-
-    def _slots_of(self, which: str, *, also_absent: bool = False) -> list[SlotId]:
-        """The slots that a pattern names, in the order Chief, Master, PS, Worker, Evaluator, then index."""
-        existing = {
-            slot
-            for held in self.world.of_kind("Pod")
-            if self._is_ours(held) and (slot := slot_of_held(held)) is not None
-        }
-        if also_absent and (state := self.state()) is not None:
-            existing |= {SlotId(each.type, index) for each in state.spec.replicas for index in range(each.count)}
-        chosen: list[SlotId] = []
-        for part in (each.strip() for each in which.split(",")):
-            if part == "*" or part.endswith("-*"):
-                found = sorted((s for s in existing if fnmatch.fnmatch(str(s), part)), key=SlotId.order)
-            elif ".." in part:
-                kind, _, span = part.rpartition("-")
-                low, _, high = span.partition("..")
-                found = [s for i in range(int(low), int(high) + 1) if (s := slot_of(f"{kind}-{i}")) is not None]
-            else:
-                one = slot_of(part)
-                found = [one] if one is not None else []
-            chosen += [slot for slot in found if slot not in chosen]
-        return chosen
 
     # --- time and the controller -------------------------------------------------------------------------------------
 
@@ -263,10 +278,9 @@ class PurePlayer:
     def _carry_out(self, event: Event, uid: str, action: Action, ordinal: int) -> None:
         live = self.history.live.get(uid)
         state = live.state if live else None
-        status = status_of(state) if state else {}
-        job = self.world.find("TFJob", event.namespace, event.name)
+        status = status_of(state) if state and isinstance(action, PatchStatus) else {}
         version = state.resource_version if state else 0
-        outcome = self.world.carry_out(job, uid, action, status, version)
+        outcome = answer(self.world, Sender(event.namespace, event.name, uid, status, version), action)
         self.history.settle(uid, ActionSettled(event.position, ordinal, 1, action, outcome), self._tick())
 
     def _pass(self, microseconds: int) -> None:
@@ -294,7 +308,7 @@ class PurePlayer:
             self._observe_gone(uid, head)
         for held in sorted(present.values(), key=lambda each: each.kind != "TFJob"):
             op = Op.SYNC_MODIFIED if held.uid in self.history.heads else Op.SYNC_ADDED
-            change = Change(op, held.kind, held.version, copy.deepcopy(held.body))
+            change = Change(op, held.kind, held.version, version_of(held.body))
             self.history.observe(change, self._tick(), op)
         self.history.append(Op.SYNCED, Synced(RESOURCES), self._tick())
 
@@ -302,7 +316,6 @@ class PurePlayer:
         change = Change(Op.SYNC_DELETED, head.kind, head.version, head.body)
         self.history.observe(change, self._tick(), Op.SYNC_DELETED)
 
-    @staticmethod
-    def admission(manifest: Any) -> list[str]:
-        """What admission says to a manifest: its refusals, empty when it is accepted."""
-        return [str(problem) for problem in problems_of(manifest)]
+
+def _shown(state: Any) -> str:
+    return state if isinstance(state, str) else json.dumps(state)

@@ -10,80 +10,132 @@ from typing import Any
 
 import msgspec
 
+from controller.history.describe import described
 from controller.model.events import Event
-from controller.scenario.compare import differences, refusals
+from controller.model.instants import micro_text_of
+from controller.scenario.compare import Difference, differences, refusals
 from controller.scenario.model import Step
-from controller.scenario.parse import Malformed, parse_file
+from controller.scenario.parse import malformed, parse_file
 from controller.scenario.play import PurePlayer
 from controller.scenario.world import WrongStep
 
+WAY = "core"
+"""The way of running that this is, as `only` names it."""
+
 
 class StepResult(msgspec.Struct, frozen=True):
-    """One step: what differed, if it expected something, and the status after it."""
+    """One step. `held` is None for a step that expects nothing; `status` is the job's after it, when asked for."""
 
     path: str
     verb: str
-    differences: tuple[str, ...] = ()
+    held: bool | None = None
+    differences: tuple[Difference, ...] = ()
     status: dict[str, Any] | None = None
+
+
+class TransitionResult(msgspec.Struct, frozen=True):
+    """One change of a condition. `position` is the causing event's in the log, `cause` that event in words."""
+
+    job_uid: str
+    position: int
+    at: str
+    type: str
+    status: str
+    reason: str
+    message: str
+    cause: str
+    by_gap: bool
+
+
+class ActionResult(msgspec.Struct, frozen=True):
+    """One request to the API server. `position` is that of the DECIDED event that asks for it."""
+
+    job_uid: str
+    position: int
+    at: str
+    action: dict[str, Any]
 
 
 class FileResult(msgspec.Struct, frozen=True):
-    """One file. `error` is set when the core did not come to rest or died. Actions and transitions in order."""
+    """One file. `error` is set when the core did not come to rest or died; `left_out` says why it was not played.
+
+    `status` is the job's at the end, or the last that it had. Actions and transitions are in the order of the log.
+    """
 
     file: str
     title: str
-    steps: tuple[StepResult, ...]
+    held: bool
+    steps: tuple[StepResult, ...] = ()
     status: dict[str, Any] | None = None
-    transitions: tuple[dict[str, Any], ...] = ()
-    actions: tuple[dict[str, Any], ...] = ()
+    transitions: tuple[TransitionResult, ...] = ()
+    actions: tuple[ActionResult, ...] = ()
     error: str | None = None
-
-    @property
-    def held(self) -> bool:
-        return self.error is None and not any(step.differences for step in self.steps)
+    left_out: str | None = None
 
 
 def play_file(file: Path, *, is_verbose: bool = False) -> FileResult:
     """Plays one file against the pure core. Raises Malformed for what is no scenario, or a step that cannot be."""
     scenario = parse_file(file)
+    if scenario.only and WAY not in scenario.only:
+        return FileResult(str(file), scenario.title, True, left_out=f"only for {', '.join(scenario.only)}")
     player = PurePlayer(scenario)
     results: list[StepResult] = []
 
     def on_expect(step: Step) -> None:
         found = differences(step.value, player) if step.verb == "expect" else refusals(step.value, player)
-        results.append(StepResult(step.path, step.verb, tuple(found), _status(player) if is_verbose else None))
+        results.append(StepResult(step.path, step.verb, not found, tuple(found), shown()))
+
+    def on_step(step: Step) -> None:
+        results.append(StepResult(step.path, step.verb, status=shown()))
+
+    def shown() -> dict[str, Any] | None:
+        # A new status object is made at each write, so that this one stays as it is.
+        return player.status() if is_verbose else None
 
     error = None
     try:
-        player.run(on_expect)
+        player.run(on_expect, on_step)
     except WrongStep as wrong:
-        raise Malformed(f"{file}: {wrong}") from None
+        raise malformed(file, wrong.path, str(wrong)) from None
     except Exception as fault:
         error = f"{type(fault).__name__}: {fault}"
-    causes = {event.position: event for event in player.history.events}
     return FileResult(
         file=str(file),
         title=scenario.title,
+        held=error is None and all(step.held is not False for step in results),
         steps=tuple(results),
-        status=_status(player),
-        transitions=tuple(
-            {**msgspec.to_builtins(transition), "job_uid": uid, "cause": _cause(causes.get(transition.position))}
-            for uid, transition in player.history.transitions
-        ),
-        actions=tuple(
-            {"position": position, "job_uid": uid, **msgspec.to_builtins(action)}
-            for position, uid, action in player.history.actions
-        ),
+        status=player.status(),
+        transitions=_transitions(player),
+        actions=_actions(player),
         error=error,
     )
 
 
-def _status(player: PurePlayer) -> dict[str, Any] | None:
-    job = player.job()
-    return job.body.get("status") if job else None
+def _transitions(player: PurePlayer) -> tuple[TransitionResult, ...]:
+    events = {event.position: event for event in player.history.events}
+    return tuple(
+        TransitionResult(
+            job_uid=uid,
+            position=each.position,
+            at=micro_text_of(each.at),
+            type=each.type,
+            status=each.status,
+            reason=each.reason,
+            message=each.message,
+            cause=_words(events.get(each.position)),
+            by_gap=each.by_gap,
+        )
+        for uid, each in player.history.transitions
+    )
 
 
-def _cause(event: Event | None) -> str:
-    from controller.history.describe import described
+def _actions(player: PurePlayer) -> tuple[ActionResult, ...]:
+    events = {event.position: event for event in player.history.events}
+    return tuple(
+        ActionResult(uid, position, micro_text_of(events[position].observed_at), msgspec.to_builtins(action))
+        for position, uid, action in player.history.actions
+    )
 
+
+def _words(event: Event | None) -> str:
     return ": ".join(described(event)) if event else ""

@@ -1,33 +1,26 @@
-"""The world of a pure run: the API server's objects, as far as a scenario touches them, and what is done to them.
+"""The world of a pure run: the API server's objects, as far as a scenario touches them, and what people do to them.
 
-In: the controller's actions, a scenario's steps, virtual time. Out: outcomes, and every change in one order.
-Never: I/O or a clock.
+In: a scenario's steps, virtual time. Out: every change, in one order. Never: I/O, a clock, or a view of the rules.
 """
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
-from controller.act.manifests import pod_manifest, service_manifest
-from controller.decide import digest_of
-from controller.model import actions
-from controller.model.actions import Action, Holder, Outcome, Result
+from controller.model.actions import Action
 from controller.model.events import Op
 from controller.model.instants import SECOND, Instant, text_of
 from controller.model.names import (
     JOB_NAME_LABEL,
-    JOB_UID_LABEL,
-    POD_FINALIZER,
     REPLICA_INDEX_LABEL,
     REPLICA_TYPE_LABEL,
 )
 from controller.model.replicas import SlotId, slot_of
 from controller.model.settings import PolicySettings
-from controller.scenario.kubelet import status_of_report
+from controller.scenario.kubelet import status_of_report, stopped_status
 from controller.scenario.model import PodReport
 
 GRACE_SECONDS = 30
@@ -35,20 +28,22 @@ Json = dict[str, Any]
 
 
 class WrongStep(Exception):
-    """A step that cannot be: a mistake of the file."""
+    """A step that cannot be: a mistake of the file. `path` is its place."""
+
+    path = ""
 
 
 @dataclass(slots=True)
 class Held:
-    """One object of the world."""
+    """One object of the world. Whatever is written replaces a key of the body or of its metadata, and never changes
+    what stands below: so one version keeps what it was by a shallow copy."""
 
     kind: str
     body: Json
     version: int
     lingers: bool = False
     is_stopping: bool = False
-    """The controller asked for its deletion."""
-    started_at: Instant | None = None
+    """It was deleted by the controller or with its job: it goes as soon as nothing keeps it."""
 
     @property
     def metadata(self) -> Json:
@@ -61,6 +56,15 @@ class Held:
     @property
     def is_terminating(self) -> bool:
         return "deletionTimestamp" in self.metadata
+
+    @property
+    def is_held(self) -> bool:
+        """A finalizer keeps it."""
+        return bool(self.metadata.get("finalizers"))
+
+    @property
+    def has_ended(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
 
     @property
     def phase(self) -> str:
@@ -96,9 +100,12 @@ class World:
     linger_next: set[str] = field(default_factory=set)
     notices: list[str] = field(default_factory=list)
     requests: list[Action] = field(default_factory=list)
-    job_uids: set[str] = field(default_factory=set)
+    jobs: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Every job that there was: uid → (namespace, name)."""
+    last_status: Json | None = None
+    """The status of the job that went last, as it was then."""
     holds_deleted: bool = False
-    """Pods that the controller deletes terminate until `let_go`, as they do while their containers stop."""
+    """Pods that are deleted terminate until `let_go`, as they do while their containers stop."""
     _version: int = 100
     _uids: int = 0
 
@@ -111,27 +118,31 @@ class World:
         return [held for (each, _, _), held in self.objects.items() if each == kind]
 
     def add(self, kind: str, body: Json) -> Held:
-        """A new object with uid, resourceVersion and creationTimestamp."""
-        self._uids += 1
+        """A new object with uid, resourceVersion and creationTimestamp. Raises WrongStep when its name is taken."""
         metadata = body["metadata"]
+        key = (kind, metadata.get("namespace", ""), metadata["name"])
+        if key in self.objects:
+            raise WrongStep(f"there is a {kind} {key[2]} already")
+        self._uids += 1
         metadata |= {"uid": f"uid-{self._uids:04d}", "creationTimestamp": text_of(self.now)}
         if kind == "TFJob":
             metadata["generation"] = 1
-        held = Held(kind, body, 0)
-        self.objects[kind, metadata.get("namespace", ""), metadata["name"]] = held
-        self._note(Op.ADDED, held)
+        held = self.objects[key] = Held(kind, body, 0)
+        self.note(Op.ADDED, held)
         return held
 
-    def _note(self, op: Op, held: Held) -> None:
+    def note(self, op: Op, held: Held) -> None:
+        """A new version of an object, shown to those who watch."""
         self._version += 1
         held.version = self._version
         held.metadata["resourceVersion"] = str(self._version)
         if is_watched(held):
-            self.changes.append(Change(op, held.kind, held.version, copy.deepcopy(held.body)))
+            self.changes.append(Change(op, held.kind, held.version, version_of(held.body)))
 
-    def _remove(self, held: Held) -> None:
+    def remove(self, held: Held) -> None:
+        """The object is gone, whatever held it."""
         self.objects.pop((held.kind, held.metadata.get("namespace", ""), held.metadata["name"]), None)
-        self._note(Op.DELETED, held)
+        self.note(Op.DELETED, held)
 
     def drop_changes(self) -> None:
         """Nobody watches: what happened is to be seen by a list only."""
@@ -141,67 +152,98 @@ class World:
 
     def create_job(self, manifest: Json) -> Held:
         """The API server's part: uid, generation, and `spec.rules` by the version that was written (RULES §1)."""
-        body = copy.deepcopy(manifest)
-        key = ("TFJob", body["metadata"]["namespace"], body["metadata"]["name"])
-        if key in self.objects:
-            raise WrongStep(f"the job {key[2]} exists already")
+        body = {**version_of(manifest), "spec": dict(manifest["spec"])}
         body["spec"].setdefault("rules", body["apiVersion"].rpartition("/")[2])
         body["apiVersion"] = "kubeflow.org/v1"
         held = self.add("TFJob", body)
-        self.job_uids.add(held.uid)
+        self.jobs[held.uid] = (body["metadata"]["namespace"], body["metadata"]["name"])
         return held
 
     def edit_job(self, held: Held, patch: Json) -> None:
-        """A merge patch (RFC 7386) by the user."""
-        before = copy.deepcopy(held.body["spec"])
-        merge(held.body, patch)
-        if held.body["spec"] != before:
+        """A merge patch (RFC 7386) by the user; the status is not theirs to write. One that changes nothing is none."""
+        before = held.body
+        held.body = merged(before, {key: value for key, value in patch.items() if key != "status"})
+        held.body["metadata"] = dict(held.body.get("metadata") or before["metadata"])
+        for key in ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "generation"):
+            if key in before["metadata"]:
+                held.metadata[key] = before["metadata"][key]
+        if isinstance(held.body.get("spec"), dict):
+            held.body["spec"].setdefault("rules", "v1")
+        if held.body == before:
+            return
+        if held.body.get("spec") != before.get("spec"):
             held.metadata["generation"] += 1
-        self._note(Op.MODIFIED, held)
+        if held.is_terminating and not held.is_held:
+            self._collect(held)
+        else:
+            self.note(Op.MODIFIED, held)
 
     def delete_job(self, held: Held) -> None:
-        """The job goes and what it owns is collected; pods that linger stay terminating."""
-        self._remove(held)
+        """The job goes and what it owns is collected; pods that linger stay terminating. A finalizer holds the job."""
+        if held.is_held:
+            if not held.is_terminating:
+                held.metadata["deletionTimestamp"] = text_of(self.now)
+                held.metadata["deletionGracePeriodSeconds"] = 0
+                self.note(Op.MODIFIED, held)
+        else:
+            self._collect(held)
+
+    def _collect(self, held: Held) -> None:
+        self.last_status = held.body.get("status")
+        self.remove(held)
         for owned in list(self.objects.values()):
             if owned.owner_uid == held.uid:
-                if owned.kind == "Pod" and (owned.lingers or POD_FINALIZER in (owned.metadata.get("finalizers") or ())):
-                    self._mark_terminating(owned)
-                else:
-                    self._remove(owned)
+                self.stop(owned)
 
     # --- the kubelet and others -------------------------------------------------------------------------------------
 
     def report(self, held: Held, report: PodReport) -> None:
         """The kubelet writes a pod's status."""
-        if held.phase in ("Succeeded", "Failed") and report.phase != held.phase:
+        if held.has_ended and report.phase != held.phase:
             raise WrongStep(f"pod {held.metadata['name']} has ended {held.phase} and cannot become {report.phase}")
         if report.is_bound:
-            held.body["spec"]["nodeName"] = "node-1"
-        is_running = report.phase == "Running" and not report.waiting
-        if is_running and held.started_at is None:
-            held.started_at = self.now
-        in_pod = held.body["spec"].get("restartPolicy", "Always") != "Never"
-        held.body["status"] = status_of_report(report, self.now, held.started_at, in_pod)
-        self._note(Op.MODIFIED, held)
+            held.body["spec"] = {**held.body["spec"], "nodeName": "node-1"}
+        held.body["status"] = status_of_report(report, self.now, held.body.get("status") or {})
+        self.note(Op.MODIFIED, held)
 
     def delete_pod(self, held: Held) -> None:
         """Somebody else deletes a pod: one that has ended goes at once, another terminates until it is gone."""
-        if held.phase in ("Succeeded", "Failed") and not held.lingers and not self._is_held(held):
-            self._remove(held)
-        else:
-            held.lingers = held.lingers or held.phase not in ("Succeeded", "Failed")
+        held.lingers = held.lingers or not held.has_ended
+        if held.lingers or held.is_held:
             self._mark_terminating(held)
+        else:
+            self.remove(held)
+
+    def stop(self, held: Held) -> None:
+        """A graceful deletion with nobody in its way: what runs is stopped and the object goes; a finalizer or
+        `linger` keeps it terminating."""
+        held.is_stopping = True
+        if held.kind == "Pod" and (held.lingers or held.is_held or self.holds_deleted):
+            self._mark_terminating(held)
+            if not held.lingers and not self.holds_deleted:
+                self._end_stopped(held)
+        else:
+            self.remove(held)
 
     def let_go(self) -> None:
-        """Pods that the controller deleted are gone."""
+        """Pods that were deleted meanwhile have stopped."""
         self.holds_deleted = False
         for held in self.of_kind("Pod"):
-            if held.is_stopping and not held.lingers and not self._is_held(held):
-                self._remove(held)
+            if held.is_stopping and not held.lingers:
+                if held.is_held:
+                    self._end_stopped(held)
+                else:
+                    self.remove(held)
+
+    def _end_stopped(self, held: Held) -> None:
+        """The kubelet reports the end of a pod that it stopped and a finalizer keeps; one without a node never ran."""
+        if not held.has_ended and held.body["spec"].get("nodeName"):
+            held.body["status"] = stopped_status(held.body.get("status") or {}, self.now)
+            self.note(Op.MODIFIED, held)
 
     def vanish(self, held: Held) -> None:
         """The object disappears, past any finalizer."""
-        self._remove(held)
+        self.remove(held)
 
     def linger(self, job_name: str, slot: str, held: Held | None) -> None:
         if held is None:
@@ -213,102 +255,7 @@ class World:
         if not held.is_terminating:
             held.metadata["deletionTimestamp"] = text_of(self.now + GRACE_SECONDS * SECOND)
             held.metadata["deletionGracePeriodSeconds"] = GRACE_SECONDS
-            self._note(Op.MODIFIED, held)
-
-    def _is_held(self, held: Held) -> bool:
-        return bool(held.metadata.get("finalizers"))
-
-    # --- the controller's actions -------------------------------------------------------------------------------------
-
-    def carry_out(self, job: Held | None, uid: str, action: Action, status: Json, version: int) -> Outcome:
-        """What the API server answers to one action of the job with this uid."""
-        self.requests.append(action)
-        if isinstance(action, actions.EmitNotice):
-            self.notices.append(action.reason)
-            return Outcome(Result.DONE, code=201)
-        if job is None or job.uid != uid:
-            return Outcome(Result.REFUSED, code=404, reason="NotFound", message="the job is gone")
-        match action:
-            case actions.CreatePod(type=kind, index=index):
-                manifest = pod_manifest(job.body, SlotId(kind, index), self.settings)
-                return self._create("Pod", "pods", manifest)
-            case actions.CreateService(type=kind, index=index):
-                return self._create("Service", "services", service_manifest(job.body, SlotId(kind, index)))
-            case actions.DeletePod(name=name, uid=pod_uid):
-                return self._delete_asked(self.find("Pod", job.metadata["namespace"], name), pod_uid)
-            case actions.DeleteService(name=name, uid=service_uid):
-                found = self.find("Service", job.metadata["namespace"], name)
-                if found is not None and found.uid == service_uid:
-                    self._remove(found)
-                return Outcome(Result.DONE, code=200)
-            case actions.DeleteOwned(kind=kind_name):
-                for held in self.of_kind("Pod" if kind_name == "pods" else "Service"):
-                    if (held.metadata.get("labels") or {}).get(JOB_UID_LABEL) == uid:
-                        self._delete_asked(held, held.uid)
-                return Outcome(Result.DONE, code=200)
-            case actions.ReleasePod(name=name, uid=pod_uid):
-                found = self.find("Pod", job.metadata["namespace"], name)
-                if found is not None and found.uid == pod_uid:
-                    self._release(found)
-                return Outcome(Result.DONE, code=200)
-            case actions.PatchStatus():
-                return self._patch_status(job, status, version)
-            case actions.DeleteJob():
-                self.delete_job(job)
-                return Outcome(Result.DONE, code=200)
-            case _:
-                return Outcome(Result.DONE, code=200)
-
-    def _create(self, kind: str, plural: str, manifest: Json) -> Outcome:
-        metadata = manifest["metadata"]
-        if plural in self.refusals:
-            return Outcome(Result.REFUSED, code=403, reason="Forbidden", message=self.refusals[plural])
-        taken = self.find(kind, metadata["namespace"], metadata["name"])
-        if taken is not None:
-            references = taken.metadata.get("ownerReferences") or ()
-            owner: Json = next((each for each in references if each.get("controller")), {})
-            holder = Holder(
-                uid=taken.uid,
-                owner_uid=owner.get("uid"),
-                owner_kind=owner.get("kind"),
-                phase=taken.phase if kind == "Pod" else None,
-                deletion_timestamp=taken.metadata.get("deletionTimestamp"),
-            )
-            return Outcome(Result.REFUSED, code=409, reason="AlreadyExists", holder=holder)
-        manifest.setdefault("status", {"phase": "Pending"} if kind == "Pod" else {})
-        held = self.add(kind, manifest)
-        if kind == "Pod" and metadata["name"] in self.linger_next:
-            self.linger_next.discard(metadata["name"])
-            held.lingers = True
-        return Outcome(Result.DONE, code=201, uid=held.uid, resource_version=str(held.version))
-
-    def _delete_asked(self, held: Held | None, uid: str) -> Outcome:
-        if held is None or held.uid != uid:
-            return Outcome(Result.DONE, code=404)
-        if held.kind == "Service":
-            self._remove(held)
-        else:
-            held.is_stopping = True
-            self._mark_terminating(held)
-            if not (held.lingers or self._is_held(held) or self.holds_deleted):
-                self._remove(held)
-        return Outcome(Result.DONE, code=200)
-
-    def _release(self, held: Held) -> None:
-        held.metadata["finalizers"] = [each for each in held.metadata["finalizers"] if each != POD_FINALIZER]
-        if held.is_terminating and not held.metadata["finalizers"] and not held.lingers:
-            self._remove(held)
-        else:
-            self._note(Op.MODIFIED, held)
-
-    def _patch_status(self, job: Held, status: Json, version: int) -> Outcome:
-        if job.version != version:
-            return Outcome(Result.REFUSED, code=409, reason="Conflict", resource_version=str(version))
-        job.body["status"] = copy.deepcopy(status)
-        self._note(Op.MODIFIED, job)
-        return Outcome(
-            Result.DONE, code=200, uid=job.uid, resource_version=str(job.version), status_digest=digest_of(status)
-        )
+            self.note(Op.MODIFIED, held)
 
 
 def is_watched(held: Held) -> bool:
@@ -316,18 +263,21 @@ def is_watched(held: Held) -> bool:
     return held.kind == "TFJob" or JOB_NAME_LABEL in (held.metadata.get("labels") or {})
 
 
-def merge(target: Json, patch: Json) -> None:
-    """RFC 7386, in place."""
+def version_of(body: Json) -> Json:
+    """The body as it is now, whatever is written to the object later."""
+    return {**body, "metadata": dict(body["metadata"])}
+
+
+def merged(target: Json, patch: Json) -> Json:
+    """RFC 7386: the target with the patch; neither is changed."""
+    result = {key: value for key, value in target.items() if key not in patch or patch[key] is not None}
     for key, value in patch.items():
-        if value is None:
-            target.pop(key, None)
-        elif isinstance(value, dict):
+        if isinstance(value, dict):
             child = target.get(key)
-            if not isinstance(child, dict):
-                child = target[key] = {}
-            merge(child, value)
-        else:
-            target[key] = value
+            result[key] = merged(child if isinstance(child, dict) else {}, value)
+        elif value is not None:
+            result[key] = value
+    return result
 
 
 def slot_of_held(held: Held) -> SlotId | None:

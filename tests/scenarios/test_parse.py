@@ -77,6 +77,8 @@ def _mutated(body: Any, luck: random.Random) -> Any:
                 walk(value[key])
 
     walk({key: body[key] for key in body if key not in ("job", "settings")})
+    # The parts of a manifest that the file's format says something about; the CRD's schema looks at the rest.
+    places.extend((body["job"], key) for key in body.get("job", ()))
     holder, key = luck.choice(places)
     match luck.randrange(3):
         case 0 if isinstance(holder, dict):
@@ -96,8 +98,6 @@ def test_the_parser_agrees_with_the_published_schema_on_changed_files(tmp_path: 
         body = yaml.safe_load(file.read_text())
         for candidate in (body, _mutated(body, luck)):
             plain = json.loads(json.dumps(candidate))
-            if plain.get("job") is not None and not isinstance(plain["job"], dict):
-                continue
             if check.is_valid(plain) != _accepts(plain, tmp_path / f"{number}.yaml"):
                 differ.append((file.name, list(check.iter_errors(plain))[:1], plain))
     assert differ == []
