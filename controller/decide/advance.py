@@ -64,10 +64,11 @@ def advance(state: JobState | None, event: Event, context: Context) -> Step | No
 def restored(state: JobState, context: Context) -> Step:
     """What a decoded snapshot asks for and waits for, before any further event."""
     draft = Draft(state)
+    if context.gap_open or state.spec.is_left_alone():
+        # What is wanted is named when the relist is through, or never.
+        return Step(draft.state)
     draft.touch_all()
     _derive(draft, context.settings)
-    if context.gap_open:
-        return Step(draft.state)
     return Step(draft.state, (), actions_of(draft, context.settings), timers_of(draft.state))
 
 

@@ -31,12 +31,12 @@ NOTHING = Agenda()
 
 def agenda_of(state: JobState, slot: Slot, settings: PolicySettings) -> Agenda:
     """What this slot asks for and waits for, in the order in which it is to be sent."""
-    if state.is_deleted or state.spec.is_left_alone():
+    if state.spec.is_left_alone():
         return NOTHING
     actions: list[Action] = []
     timers: list[Timer] = []
     _release(slot, actions)
-    if state.is_terminating or state.is_adopted_end:
+    if state.is_deleted or state.is_terminating or state.is_adopted_end:
         return Agenda(tuple(actions)) if actions else NOTHING
     may_delete = state.pause is None or state.pause.is_due
     will_run = wants_to_run(state, slot)

@@ -29,7 +29,7 @@ def is_over(state: JobState) -> bool:
 
 def is_wanted(state: JobState, action: Action) -> bool:
     """Still wanted now; asked right before an action is sent."""
-    if state.is_deleted or state.spec.is_left_alone():
+    if state.spec.is_left_alone() or (state.is_deleted and not isinstance(action, actions.ReleasePod)):
         return False
     match action:
         case actions.CreatePod(type=kind, index=index):

@@ -25,8 +25,11 @@ COLLECT_FROM = 2
 def actions_of(draft: Draft, settings: PolicySettings) -> tuple[Action, ...]:
     """Everything that is to be asked for newly, in the order in which it is to be sent."""
     state = draft.state
-    if state.is_deleted or state.spec.is_left_alone():
+    if state.spec.is_left_alone():
         return ()
+    if state.is_deleted:
+        # Its pods still wait to be let go (DESIGN §6).
+        return tuple(action for slot_id in sorted(state.agendas) for action in state.agendas[slot_id].actions)
     found: list[Action] = []
     may_ask = state.pause is None or state.pause.is_due
     if _wants_status(state) and may_ask:
@@ -100,11 +103,15 @@ def _collection(
 
 
 def _may_collect_pods(state: JobState) -> bool:
+    if "pod" in state.borrowers.values():
+        return False
     attempts = [slot.attempt for slot in state.slots.values() if slot.attempt and not slot.attempt.is_gone]
     return all(each.has_uid_label for each in attempts) and all(each.has_uid_label for each in state.strays.values())
 
 
 def _may_collect_services(state: JobState) -> bool:
+    if "service" in state.borrowers.values():
+        return False
     return all(slot.service.has_uid_label for slot in state.slots.values() if slot.service)
 
 

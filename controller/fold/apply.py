@@ -38,6 +38,7 @@ def apply(draft: Draft, event: Event, context: Context) -> None:
             if reason is GapReason.CLUSTER_RESTORED:
                 # The API server's copy is of another time: the status is written anew (RULES §11).
                 draft.state.written_digest = ""
+                draft.state.awaits_version_above = 0
                 draft.state.is_status_dirty = True
         case (
             events.Synced()

@@ -11,12 +11,14 @@ from controller.fold.admission import problems_of
 from controller.fold.draft import Draft, replace_slot, tallies_of
 from controller.fold.spec import RETRYABLE_ANNOTATION, rules_of, spec_of
 from controller.fold.state import CONDITION_TYPES, Condition, JobState, Slot, Verdict
-from controller.model.events import DELETIONS, Event
+from controller.model.events import DELETIONS, SYNCS, Event
 from controller.model.instants import Instant, instant_of
 from controller.model.objects import TFJob
 from controller.model.replicas import ReplicaType, SlotId, replica_type_of
 
 FINAL = ("Succeeded", "Failed")
+MOST_SLOTS = 10_000
+"""Of one type, that are read from a status that was found: whatever stands there must not fill the memory."""
 
 
 def begin_job(event: Event, job: TFJob) -> JobState:
@@ -48,7 +50,11 @@ def observe_job(draft: Draft, event: Event, job: TFJob) -> None:
         state.is_deleted = True
         draft.touch_all()
         return
-    state.resource_version = max(state.resource_version, event.resource_version)
+    # A list may show an older version than the newest known: the cluster was set back (RULES §11).
+    is_listed = event.op in SYNCS
+    state.resource_version = (
+        event.resource_version if is_listed else max(state.resource_version, event.resource_version)
+    )
     if job.metadata.deletion_timestamp and not state.is_terminating:
         state.is_terminating = True
         draft.touch_all()
@@ -65,8 +71,16 @@ def observe_job(draft: Draft, event: Event, job: TFJob) -> None:
     spec, problem = spec_of(job), _problem(job)
     if spec != state.spec or problem != state.problem:
         state.spec, state.problem = spec, problem
+        _end_surplus_retries(draft)
         draft.retally()
         draft.touch_all()
+
+
+def _end_surplus_retries(draft: Draft) -> None:
+    """A slot scaled away while it waited for its replacement runs again at once when it comes back (RULES §12)."""
+    for slot in list(draft.state.slots.values()):
+        if slot.retry is not None and slot.index >= draft.state.spec.count(slot.type):
+            draft.put(replace_slot(slot, retry=None))
 
 
 def _foreign(job: TFJob) -> tuple[dict[str, Any], ...]:
@@ -116,7 +130,7 @@ def _adopt_slots(state: JobState, kind: ReplicaType, words: dict[str, Any]) -> N
         for index in indexes_of(words.get(field)):
             state.slots[SlotId(kind, index)] = Slot(kind, index, attempts=1, verdict=verdict)
     for key, count in _items(words.get("attempts")):
-        if key.isdigit() and isinstance(count, int):
+        if key.isascii() and key.isdigit() and int(key) < MOST_SLOTS and isinstance(count, int):
             slot_id = SlotId(kind, int(key))
             # The newest attempt's pod, if it is there, is observed next and counts as this one.
             slot = state.slots.get(slot_id, Slot(kind, slot_id.index))
@@ -128,8 +142,8 @@ def indexes_of(text: Any) -> list[int]:
     found: list[int] = []
     for part in str(text or "").split(","):
         low, _, high = part.strip().partition("-")
-        if low.isdigit() and (not high or high.isdigit()):
-            found += range(int(low), int(high or low) + 1)
+        if part.isascii() and low.isdigit() and (not high or high.isdigit()):
+            found += range(int(low), min(int(high or low) + 1, MOST_SLOTS))
     return found
 
 

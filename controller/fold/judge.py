@@ -64,6 +64,9 @@ def _order(slot: Slot, slot_id: SlotId) -> tuple[int, tuple[int, int]]:
 
 def _judged(draft: Draft, slot: Slot, ending: Ending, at: Instant) -> Slot:
     state = draft.state
+    if slot.verdict is not Verdict.OPEN:
+        # What a status that was found says of it stands (RULES §11).
+        return replace_slot(slot, last=ending, retry=None)
     if ending.how is End.SUCCEEDED:
         return replace_slot(slot, last=ending, verdict=Verdict.SUCCEEDED, retry=None)
     if ending.how is End.STOPPED or slot.index >= state.spec.count(slot.type):

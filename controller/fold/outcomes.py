@@ -237,7 +237,8 @@ def _status_written(draft: Draft, outcome: Outcome, at: Instant) -> None:
         draft.notify("Warning", "StatusRefused", f"The API server refuses the status: {outcome.message[:500]}")
         draft.touch_all()
     elif outcome.code in (404, 409):
-        state.awaits_version_above = max(state.awaits_version_above, version)
+        # Nothing is written before the watch has shown a newer version, or that the job is gone.
+        state.awaits_version_above = max(state.awaits_version_above, version or state.resource_version)
     else:
         _pause(draft, outcome, at)
     state.is_status_dirty = True

@@ -42,7 +42,7 @@ def observe_pod(draft: Draft, event: Event, pod: Pod, context: Context) -> None:
         observe_bystander(draft, event, "pod", pod.metadata, pod.status.phase)
         return
     uid = event.uid
-    slot_id = slot_of_labels(pod.metadata)
+    slot_id = _slot_of_known(draft, event) or slot_of_labels(pod.metadata)
     if uid in draft.state.strays:
         _observe_stray(draft, event, pod)
         return
@@ -94,6 +94,13 @@ def _observe_lost(draft: Draft, event: Event, pod: Pod) -> None:
     observe_bystander(draft, event, "pod", pod.metadata, None)
 
 
+def _slot_of_known(draft: Draft, event: Event) -> SlotId | None:
+    """The slot whose attempt this pod is already: labels that somebody changes later do not move it."""
+    slot_id = slot_of_name(draft.state.name, event.name)
+    slot = draft.state.slots.get(slot_id) if slot_id else None
+    return slot_id if slot and slot.attempt and slot.attempt.uid == event.uid else None
+
+
 def slot_of_labels(metadata: ObjectMeta) -> SlotId | None:
     """The slot that an object's labels name; None when they name none. Values are read in any case (RULES §10)."""
     labels = metadata.labels or {}
@@ -121,11 +128,16 @@ def born(slot: Slot, uid: str, name: str, at: int) -> Slot:
 
 def is_adopted(slot: Slot) -> bool:
     """Known only from a status that was found: its pod, if there is one, was counted there already (RULES §11)."""
-    return slot.attempt is None and slot.attempts > 0
+    return slot.attempt is None and slot.attempts > 0 and not slot.is_creating
 
 
 def observe_bystander(draft: Draft, event: Event, kind: str, metadata: ObjectMeta, phase: str | None) -> None:
     """A pod or service that carries the job's name and is not the job's: it may hold a slot's name (RULES §9)."""
+    is_there = event.op not in DELETIONS
+    if is_there and (metadata.labels or {}).get(JOB_UID_LABEL) == draft.state.uid:
+        draft.own("borrowers")[event.uid] = kind
+    elif event.uid in draft.state.borrowers:
+        draft.own("borrowers").pop(event.uid)
     slot_id = slot_of_name(draft.state.name, event.name)
     if slot_id is None:
         return
@@ -134,7 +146,7 @@ def observe_bystander(draft: Draft, event: Event, kind: str, metadata: ObjectMet
     slot = draft.slot(slot_id)
     refusal = slot.pod_refusal if kind == "pod" else slot.service_refusal
     is_holder = bool(refusal and refusal.holder and refusal.holder.uid == event.uid)
-    if event.op in DELETIONS:
+    if not is_there:
         if known and known.uid == event.uid:
             draft.own("holders").pop(key)
         # A name that is freed is taken at once (RULES §12).
@@ -195,9 +207,10 @@ def _observe_attempt(draft: Draft, event: Event, pod: Pod, slot: Slot, attempt: 
     draft.put(slot)
     if attempt.ending is None and ending is not None:
         draft.state.unjudged = (*draft.state.unjudged, slot.id)
-    if in_place.counted and not attempt.ending:
+    if in_place.counted and not attempt.ending and not draft.state.has_ended():
         count_retries(draft, slot, in_place.counted)
-    if (in_place.counted or is_new_crash) and ending is None:
+    is_surplus = slot.index >= draft.state.spec.count(slot.type)
+    if (in_place.counted or is_new_crash) and ending is None and not is_surplus and not after.stop_asked_at:
         _check_limit(draft, event, slot, after, pod)
 
 

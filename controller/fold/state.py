@@ -246,6 +246,8 @@ class JobState(msgspec.Struct):
     strays: dict[str, Stray] = {}
     holders: dict[str, Holder] = {}
     """Pods and services that carry this job's name and belong to something else: `kind/name` → holder."""
+    borrowers: dict[str, str] = {}
+    """Pods and services of somebody else that carry this job's uid label: uid → kind. A collection would hit them."""
     retries: dict[ReplicaType, int] = {}
     unjudged: tuple[SlotId, ...] = ()
     failure: Failure | None = None
