@@ -9,9 +9,10 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Iterator
 
 from controller import __version__
-from controller.errors import UserError
+from controller.errors import TfjobError, UserError
 from controller.kube import KubeClient, connect
 from controller.log import EventLog
 from controller.run.clock import SystemClock
@@ -27,12 +28,26 @@ class Controller:
         self._client = client
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Runs until `stop`, then drains. Raises UserError when the log cannot be used, and what a loop died of."""
+        """Runs until `stop`, then drains. Raises UserError when the log cannot be used or another controller took it
+        over (exit code 1), and as it is what a loop died of otherwise: a bug."""
         log = await EventLog.open(self._settings.database_url, cluster=self._settings.cluster)
         try:
             await Supervisor(self._settings, self._client, log, SystemClock(), holder()).run(stop)
+        except ExceptionGroup as group:
+            expected, bugs = group.split(TfjobError)
+            if expected is None or bugs is not None:
+                raise
+            raise UserError("; ".join(str(each) for each in _leaves(expected)), exit_code=1) from None
         finally:
             await log.close()
+
+
+def _leaves(group: BaseExceptionGroup[TfjobError]) -> Iterator[TfjobError]:
+    for each in group.exceptions:
+        if isinstance(each, BaseExceptionGroup):
+            yield from _leaves(each)
+        else:
+            yield each
 
 
 def holder() -> str:
@@ -47,10 +62,4 @@ async def run_until_signal(settings: Settings) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     async with await connect(settings.kubeconfig, settings.context, None) as client:
-        try:
-            await Controller(settings, client).run(stop)
-        except ExceptionGroup as group:
-            reasons, rest = group.split(UserError)
-            if reasons and rest is None:
-                raise UserError("; ".join(str(each) for each in reasons.exceptions), exit_code=1) from None
-            raise
+        await Controller(settings, client).run(stop)

@@ -116,9 +116,9 @@ def spec_of(job: TFJob) -> JobSpec:
     return JobSpec(
         replicas=tuple(sorted(replicas, key=lambda each: TYPE_ORDER[each.type])),
         clean_pod_policy=CleanPodPolicy(clean) if clean in list(CleanPodPolicy) else None,
-        ttl_seconds=_whole(either("ttlSecondsAfterFinished")),
-        deadline_seconds=_whole(either("activeDeadlineSeconds")),
-        backoff_limit=_whole(either("backoffLimit")),
+        ttl_seconds=_whole(either("ttlSecondsAfterFinished"), least=0),
+        deadline_seconds=_whole(either("activeDeadlineSeconds"), least=1),
+        backoff_limit=_whole(either("backoffLimit"), least=0),
         is_suspended=policy.get("suspend") is True,
         all_workers=spec.get("successPolicy") == "AllWorkers",
         dynamic_workers=spec.get("enableDynamicWorker") is True,
@@ -144,5 +144,8 @@ def _mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _whole(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def _whole(value: Any, *, least: int | None = None) -> int | None:
+    """A whole number that is allowed; anything else is as if it were not there: an invalid TTL deletes no job."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return None if least is not None and value < least else value
