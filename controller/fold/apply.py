@@ -11,8 +11,8 @@ from controller.fold.context import Context
 from controller.fold.draft import Draft
 from controller.fold.jobs import observe_job
 from controller.fold.outcomes import decided, settled
-from controller.fold.pods import observe_pod
-from controller.fold.services import observe_service
+from controller.fold.pods import lose_unlisted_pods, observe_pod
+from controller.fold.services import lose_unlisted_services, observe_service
 from controller.fold.timers import timer_fired
 from controller.model import events
 from controller.model.events import Event, GapReason
@@ -34,15 +34,17 @@ def apply(draft: Draft, event: Event, context: Context) -> None:
             decided(draft, event, fact)
         case events.TimerFired() as fact:
             timer_fired(draft, fact)
-        case events.GapOpened(reason=reason):
+        case events.GapOpened(resources=resources, reason=reason, to_at=since):
+            draft.own("relists").update(dict.fromkeys(resources, since))
             if reason is GapReason.CLUSTER_RESTORED:
                 # The API server's copy is of another time: the status is written anew (RULES §11).
                 draft.state.written_digest = ""
                 draft.state.awaits_version_above = 0
                 draft.state.is_status_dirty = True
+        case events.Synced():
+            _listed(draft, event)
         case (
-            events.Synced()
-            | events.SettingsRecorded()
+            events.SettingsRecorded()
             | events.LeaderElected()
             | events.ClockJumped()
             | events.NoticeObserved()
@@ -51,3 +53,13 @@ def apply(draft: Draft, event: Event, context: Context) -> None:
             pass
         case _ as never:
             assert_never(never)
+
+
+def _listed(draft: Draft, event: Event) -> None:
+    """All relists are through: what was created before them and was never shown is gone (RULES §11)."""
+    relists = draft.state.relists
+    if "pods" in relists:
+        lose_unlisted_pods(draft, event, relists["pods"])
+    if "services" in relists:
+        lose_unlisted_services(draft, relists["services"])
+    draft.state.relists = {}

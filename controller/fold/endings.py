@@ -77,7 +77,7 @@ def vanished(attempt: Attempt, event: Event, by_gap: bool) -> Ending:
     shown = Shown(None, attempt, event, by_gap)
     if attempt.is_stop:
         return shown.ending(End.STOPPED, None)
-    reason = POD_LOST_DURING_GAP if event.op is Op.SYNC_DELETED else POD_DELETED
+    reason = POD_DELETED if event.op is Op.DELETED else POD_LOST_DURING_GAP
     return shown.ending(End.DISRUPTED, None, reason)
 
 

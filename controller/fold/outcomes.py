@@ -175,7 +175,7 @@ def _pod_created(draft: Draft, slot: Slot, outcome: Outcome, at: Instant) -> Slo
 def _service_created(draft: Draft, slot: Slot, outcome: Outcome, at: Instant) -> Slot:
     uid = outcome.uid if outcome.result is Result.DONE else _own_uid(draft, outcome)
     if uid:
-        service = slot.service or ServiceSeen(uid=uid, has_uid_label=True)
+        service = slot.service or ServiceSeen(uid=uid, has_uid_label=True, created_at=at)
         return replace_slot(slot, is_creating_service=False, service=service, service_refusal=None)
     name = object_name(draft.state.name, slot.id)
     refusal = _refusal(draft, slot.service_refusal, outcome, name, at)

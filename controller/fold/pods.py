@@ -85,13 +85,25 @@ def _observe_lost(draft: Draft, event: Event, pod: Pod) -> None:
         attempt = slot.attempt
         if attempt is None or attempt.uid != event.uid:
             continue
-        ending = attempt.ending or vanished(attempt, event, True)
-        lost = _replace(attempt, is_gone=True, is_crashing=False, waits=None, ending=ending)
-        draft.put(replace_slot(slot, attempt=lost))
-        if attempt.ending is None:
-            draft.state.unjudged = (*draft.state.unjudged, slot.id)
+        _lose(draft, event, slot, attempt)
         return
     observe_bystander(draft, event, "pod", pod.metadata, None)
+
+
+def lose_unlisted_pods(draft: Draft, event: Event, since: int) -> None:
+    """Pods that were created before a relist began and that neither it nor the watch ever showed are gone."""
+    for slot in list(draft.state.slots.values()):
+        attempt = slot.attempt
+        if attempt and not attempt.is_seen and not attempt.is_gone and attempt.created_at <= since:
+            _lose(draft, event, slot, attempt)
+
+
+def _lose(draft: Draft, event: Event, slot: Slot, attempt: Attempt) -> None:
+    ending = attempt.ending or vanished(attempt, event, True)
+    lost = _replace(attempt, is_gone=True, is_crashing=False, waits=None, ending=ending)
+    draft.put(replace_slot(slot, attempt=lost))
+    if attempt.ending is None:
+        draft.state.unjudged = (*draft.state.unjudged, slot.id)
 
 
 def _slot_of_known(draft: Draft, event: Event) -> SlotId | None:

@@ -47,6 +47,13 @@ def observe_service(draft: Draft, event: Event, service: Service) -> None:
     )
 
 
+def lose_unlisted_services(draft: Draft, since: int) -> None:
+    """Services that were created before a relist began and that neither it nor the watch ever showed are gone."""
+    for slot in list(draft.state.slots.values()):
+        if slot.service and not slot.service.is_seen and slot.service.created_at <= since:
+            draft.put(replace_slot(slot, service=None))
+
+
 def _observe_lost(draft: Draft, event: Event, service: Service) -> None:
     """A service that a relist found gone: nothing is known of it but its name and uid."""
     for slot in draft.state.slots.values():

@@ -128,6 +128,8 @@ class ServiceSeen(msgspec.Struct, frozen=True):
     has_uid_label: bool = False
     is_seen: bool = False
     is_delete_asked: bool = False
+    created_at: Instant = 0
+    """When its creation was answered; of one that the watch has not shown."""
 
 
 class Slot(msgspec.Struct, frozen=True):
@@ -246,6 +248,8 @@ class JobState(msgspec.Struct):
     strays: dict[str, Stray] = {}
     holders: dict[str, Holder] = {}
     """Pods and services that carry this job's name and belong to something else: `kind/name` → holder."""
+    relists: dict[str, Instant] = {}
+    """Resources that are being listed again → when that began."""
     borrowers: dict[str, str] = {}
     """Pods and services of somebody else that carry this job's uid label: uid → kind. A collection would hit them."""
     retries: dict[ReplicaType, int] = {}

@@ -208,3 +208,30 @@ def test_pods_of_nobody_with_the_job_s_label_keep_a_collection_away() -> None:
     assert {each.uid for each in found if isinstance(each, actions.DeletePod)} == {"p1", "pod-uid"}
     step = line.see_pod(copied, 8, Op.DELETED)
     assert [each for each in step.actions if isinstance(each, actions.DeleteOwned) and each.kind == "pods"]
+
+
+@pytest.mark.parametrize(("created", "is_lost"), [(2, True), (5, False)])
+def test_what_was_created_before_a_relist_and_is_not_in_it_is_gone(created: float, is_lost: bool) -> None:
+    """A pod that came and went while the watch was cut has no observation that could say so."""
+    line = Line()
+    line.see_job(job({"Worker": {"restartPolicy": "OnFailure"}}))
+    service = actions.CreateService(WORKER, 0)
+    both: tuple[Action, ...] = (actions.CreatePod(WORKER, 0, 1), service)
+    line.fold(line.event(Decided(both), 1, Op.DECIDED, job_uid=UID))
+    position = line.position
+    resources = ("tfjobs", "pods", "services")
+
+    def answers(seconds: float) -> None:
+        for ordinal, action in enumerate(both):
+            outcome = Outcome(Result.DONE, code=201, uid=f"u{ordinal}")
+            line.fold(line.event(ActionSettled(position, ordinal, 1, action, outcome), seconds, Op.ACTION, job_uid=UID))
+
+    if is_lost:
+        answers(created)
+    line.fold(line.event(GapOpened(resources, GapReason.EXPIRED, at(1), at(4)), 4, Op.GAP))
+    if not is_lost:
+        answers(created)
+    step = line.fold(line.event(Synced(resources), 6, Op.SYNCED))
+    wanted = {each for each in step.actions if isinstance(each, actions.CreatePod | actions.CreateService)}
+    assert wanted == ({actions.CreatePod(WORKER, 0, 2), service} if is_lost else set())
+    assert not state_of(line).relists
