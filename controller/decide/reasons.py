@@ -38,7 +38,7 @@ POD_TERMINATING = "PodTerminating"
 NOT_STALLED = "NotStalled"
 """Nothing outside the job holds a pod back any more."""
 
-LONGEST_WORDS = 600
+LONGEST_WORDS = 300
 """Characters of a pod's last words in a condition's message; attempts keep more."""
 
 
@@ -58,5 +58,18 @@ def ending_words(slot: SlotId, ending: Ending) -> str:
         what = f"exited with code {ending.code}" + (f" ({meaning})" if meaning else "")
     if ending.how is End.DISRUPTED and ending.code is not None:
         what += f" (code {ending.code})"
-    words = " ".join(ending.message.split())[-LONGEST_WORDS:]
+    words = last_words(ending.message)
     return f"{who} {what}" + (f": {words}" if words else "")
+
+
+def last_words(message: str) -> str:
+    """The last whole lines of a termination message on one line; what only underlines another line is left out."""
+    found: list[str] = []
+    for line in reversed(message.splitlines()):
+        text = " ".join(line.split())
+        if not text.strip("^~ "):
+            continue
+        if found and sum(map(len, found)) + len(text) > LONGEST_WORDS:
+            break
+        found.append(text[-LONGEST_WORDS:])
+    return " ".join(reversed(found))
