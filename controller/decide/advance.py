@@ -74,6 +74,8 @@ def restored(state: JobState, context: Context) -> Step:
 
 def _begin(draft: Draft) -> None:
     draft.touch_all()
+    if draft.state.is_at_rest():
+        return
     for replica in draft.state.spec.replicas:
         if replica.sets_restart_policy:
             draft.notify(

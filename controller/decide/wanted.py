@@ -29,7 +29,8 @@ def actions_of(draft: Draft, settings: PolicySettings) -> tuple[Action, ...]:
         return ()
     if state.is_deleted:
         # Its pods still wait to be let go (DESIGN §6).
-        return tuple(action for slot_id in sorted(state.agendas) for action in state.agendas[slot_id].actions)
+        of_slots = [action for slot_id in sorted(state.agendas) for action in state.agendas[slot_id].actions]
+        return (*of_slots, *_released_strays(state))
     found: list[Action] = []
     may_ask = state.pause is None or state.pause.is_due
     if _wants_status(state) and may_ask:
@@ -42,6 +43,7 @@ def actions_of(draft: Draft, settings: PolicySettings) -> tuple[Action, ...]:
         found += _collected(state, of_slots, settings)
     if may_ask:
         found += _strays(state)
+        found += _released_strays(state)
         found += state.notices
         if state.is_ttl_due and state.has_ended() and not state.is_terminating and not state.is_delete_asked:
             found.append(actions.DeleteJob(Because.TTL))
@@ -122,6 +124,15 @@ def _strays(state: JobState) -> list[Action]:
         actions.DeletePod(stray.name, uid, Because(stray.reason))
         for uid, stray in state.strays.items()
         if not stray.is_delete_asked
+    ]
+
+
+def _released_strays(state: JobState) -> list[Action]:
+    """A pod without a slot has no end that would be waited for."""
+    return [
+        actions.ReleasePod(stray.name, uid)
+        for uid, stray in state.strays.items()
+        if stray.has_finalizer and not stray.is_release_asked
     ]
 
 

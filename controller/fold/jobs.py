@@ -37,7 +37,7 @@ def begin_job(event: Event, job: TFJob) -> JobState:
         is_terminating=job.metadata.deletion_timestamp is not None,
     )
     state.foreign_conditions = _foreign(job)
-    if job.status and job.status.get("conditions"):
+    if job.status:
         _adopt(state, job.status, event.observed_at)
     state.tallies = tallies_of(state)
     return state
@@ -149,7 +149,7 @@ def indexes_of(text: Any) -> list[int]:
 
 def _conditions(status: dict[str, Any], at: Instant) -> list[Condition]:
     found = []
-    for entry in status["conditions"] if isinstance(status["conditions"], list) else ():
+    for entry in status["conditions"] if isinstance(status.get("conditions"), list) else ():
         if isinstance(entry, dict) and entry.get("type") in CONDITION_TYPES:
             changed = _instant(entry.get("lastTransitionTime")) or at
             found.append(

@@ -102,6 +102,9 @@ def _ask_pod(draft: Draft, uid: str, at: Instant) -> None:
 
 
 def _mark_release(draft: Draft, uid: str, *, is_asked: bool) -> None:
+    if uid in draft.state.strays:
+        draft.own("strays")[uid] = _replace(draft.state.strays[uid], is_release_asked=is_asked)
+        return
     slot = _slot_of_uid(draft, uid)
     if slot and slot.attempt:
         draft.put(replace_slot(slot, attempt=_replace(slot.attempt, is_release_asked=is_asked)))

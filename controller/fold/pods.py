@@ -15,6 +15,7 @@ from controller.fold.endings import ending_of, main_status, main_terminated, van
 from controller.fold.in_place import in_place_of
 from controller.fold.judge import BACKOFF_LIMIT_EXCEEDED, count_retries, goes_over_limit
 from controller.fold.state import Attempt, End, Ending, Failure, Slot, Stray
+from controller.fold.strays import add_stray, observe_stray
 from controller.fold.waiting import waits_of
 from controller.model.actions import Because, Holder
 from controller.model.events import DELETIONS, SYNCS, Event, Op
@@ -44,11 +45,11 @@ def observe_pod(draft: Draft, event: Event, pod: Pod, context: Context) -> None:
     uid = event.uid
     slot_id = _slot_of_known(draft, event) or slot_of_labels(pod.metadata)
     if uid in draft.state.strays:
-        _observe_stray(draft, event, pod)
+        observe_stray(draft, event, pod)
         return
     if slot_id is None or (slot_id not in draft.state.slots and slot_id.index >= draft.state.spec.count(slot_id.type)):
         if event.op not in DELETIONS:
-            _add_stray(draft, event, pod, Because.INVALID_INDEX)
+            add_stray(draft, event, pod, Because.INVALID_INDEX)
         return
     slot = draft.slot(slot_id)
     attempt = slot.attempt
@@ -62,11 +63,11 @@ def observe_pod(draft: Draft, event: Event, pod: Pod, context: Context) -> None:
         slot = born(slot, uid, event.name, event.observed_at)
     elif _created_at(pod.metadata, event) < attempt.created_at and attempt.is_live():
         # Two live pods in one slot: the older is kept (RULES §9).
-        stray = Stray(attempt.name, Because.DUPLICATE, attempt.has_uid_label)
+        stray = Stray(attempt.name, Because.DUPLICATE, attempt.has_uid_label, has_finalizer=attempt.has_finalizer)
         draft.own("strays")[attempt.uid] = stray
         slot = replace_slot(slot, attempt=Attempt(number=attempt.number, uid=uid, name=event.name))
     else:
-        _add_stray(draft, event, pod, Because.DUPLICATE)
+        add_stray(draft, event, pod, Because.DUPLICATE)
         return
     assert slot.attempt is not None
     known = slot.attempt
@@ -276,21 +277,3 @@ def _check_limit(draft: Draft, event: Event, slot: Slot, attempt: Attempt, pod: 
 
 def _created_at(metadata: ObjectMeta, event: Event) -> int:
     return instant_of(metadata.creation_timestamp) if metadata.creation_timestamp else event.observed_at
-
-
-def _add_stray(draft: Draft, event: Event, pod: Pod, because: Because) -> None:
-    draft.own("strays")[event.uid] = Stray(
-        event.name, because, JOB_UID_LABEL in (pod.metadata.labels or {}), bool(pod.metadata.deletion_timestamp)
-    )
-    if because is Because.INVALID_INDEX:
-        labels = pod.metadata.labels or {}
-        named = f"{labels.get(REPLICA_TYPE_LABEL, '?')}-{labels.get(REPLICA_INDEX_LABEL, '?')}"
-        draft.notify("Warning", "InvalidReplicaIndex", f"Pod {event.name} has no slot ({named[:80]}): it is deleted")
-
-
-def _observe_stray(draft: Draft, event: Event, pod: Pod) -> None:
-    strays = draft.own("strays")
-    if event.op in DELETIONS:
-        strays.pop(event.uid, None)
-    elif pod.metadata.deletion_timestamp:
-        strays[event.uid] = _replace(draft.state.strays[event.uid], is_delete_asked=True)

@@ -169,6 +169,8 @@ class Stray(msgspec.Struct, frozen=True):
     reason: str
     has_uid_label: bool = False
     is_delete_asked: bool = False
+    has_finalizer: bool = False
+    is_release_asked: bool = False
 
 
 class Condition(msgspec.Struct, frozen=True, rename="camel"):

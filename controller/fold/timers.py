@@ -26,7 +26,8 @@ def timer_fired(draft: Draft, fact: TimerFired) -> None:
     match fact.timer:
         case TimerKind.DEADLINE:
             seconds = state.spec.deadline_seconds
-            if state.start_time is not None and seconds is not None:
+            # A suspension stops the clock (RULES §7).
+            if state.start_time is not None and seconds is not None and state.may_run():
                 state.is_deadline = fact.due_at >= state.start_time + seconds * SECOND
         case TimerKind.TTL:
             seconds = state.spec.ttl_seconds

@@ -11,7 +11,16 @@ from controller.decide import digest_of, restored, status_of
 from controller.fold import JobState, decode_state, encode_state
 from controller.model import actions
 from controller.model.actions import Action, Outcome, Result
-from controller.model.events import ActionSettled, Decided, GapOpened, GapReason, Op, Synced
+from controller.model.events import (
+    ActionSettled,
+    Decided,
+    GapOpened,
+    GapReason,
+    Op,
+    Synced,
+    TimerFired,
+    TimerKind,
+)
 from controller.model.objects import TFJob
 from controller.model.replicas import ReplicaType, SlotId
 from tests.core.words import UID, Line, at, ended, job, pod
@@ -235,3 +244,36 @@ def test_what_was_created_before_a_relist_and_is_not_in_it_is_gone(created: floa
     wanted = {each for each in step.actions if isinstance(each, actions.CreatePod | actions.CreateService)}
     assert wanted == ({actions.CreatePod(WORKER, 0, 2), service} if is_lost else set())
     assert not state_of(line).relists
+
+
+def test_a_suspension_stops_the_deadline_s_clock() -> None:
+    line = Line()
+    policy = {"activeDeadlineSeconds": 10}
+    line.see_job(job(runPolicy=policy))
+    line.see_job(job(runPolicy={**policy, "suspend": True}), 5, Op.MODIFIED, 3)
+    line.fold(line.event(TimerFired(TimerKind.DEADLINE, at(10)), 10, Op.TIMER, job_uid=UID))
+    assert "Failed" not in line.conditions()
+
+
+def test_the_finalizer_goes_off_a_pod_without_a_slot() -> None:
+    line = Line()
+    line.see_job(job())
+    stray = with_metadata(pod("worker-7", uid="s", state={"running": {}}), finalizers=(FINALIZER,))
+    release = actions.ReleasePod("a-worker-7", "s")
+    assert release in line.see_pod(stray, 2).actions
+    settle(line, release, Outcome(Result.DONE, code=200), 3)
+    assert release not in asked(line)
+
+
+def test_a_found_status_without_conditions_is_taken_over() -> None:
+    line = Line()
+    line.see_job(with_status(job(), {"startTime": "2025-01-01T00:00:00Z", "restarts": {"Worker": 2}}))
+    assert state_of(line).retries == {WORKER: 2}
+    assert status_of(state_of(line))["startTime"] == "2025-01-01T00:00:00Z"
+
+
+def test_nothing_is_said_of_a_job_that_was_found_ended() -> None:
+    line = Line()
+    template = {"spec": {"restartPolicy": "Always", "containers": [{"name": "tensorflow", "image": "example/train:1"}]}}
+    found = job({"Worker": {"template": template}})
+    assert line.see_job(with_status(found, {"conditions": [{"type": "Succeeded", "status": "True"}]})).actions == ()
