@@ -149,8 +149,11 @@ class Kubelet:
         self.created: dict[str, list[str]] = {}
 
     async def start(self) -> None:
-        version = (await self._api.call("GET", self._base))["metadata"]["resourceVersion"]
-        self._task = asyncio.create_task(self._follow(version))
+        """Takes up the pods that are there, and follows."""
+        found = await self._api.call("GET", self._base)
+        for pod in found["items"]:
+            await self._see("ADDED", pod)
+        self._task = asyncio.create_task(self._follow(found["metadata"]["resourceVersion"]))
 
     async def stop(self) -> None:
         if self._task:
@@ -159,22 +162,29 @@ class Kubelet:
 
     async def _follow(self, version: str) -> None:
         async for event in self._api.watch(self._base, version):
-            pod = event["object"]
-            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-            if event["type"] == "DELETED":
-                if self.pods.get(name, {}).get("metadata", {}).get("uid") == uid:
-                    del self.pods[name]
-                continue
-            self.pods[name] = pod
-            if event["type"] == "ADDED":
-                self.created.setdefault(name, []).append(uid)
-                if not pod["spec"].get("nodeName"):
-                    target = {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
-                    binding = {"metadata": {"name": name}, "target": target}
-                    await self._api.status_of("POST", f"{self._base}/{name}/binding", binding)
-            if pod["metadata"].get("deletionTimestamp"):
-                options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
-                await self._api.status_of("DELETE", f"{self._base}/{name}", options)
+            await self._see(event["type"], event["object"])
+
+    async def _see(self, kind: str, pod: Json) -> None:
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        if kind == "DELETED":
+            if self.pods.get(name, {}).get("metadata", {}).get("uid") == uid:
+                del self.pods[name]
+            return
+        self.pods[name] = pod
+        uids = self.created.setdefault(name, [])
+        if uid not in uids:
+            uids.append(uid)
+        if not pod["spec"].get("nodeName"):
+            await self.bind(name)
+        if pod["metadata"].get("deletionTimestamp"):
+            options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
+            await self._api.status_of("DELETE", f"{self._base}/{name}", options)
+
+    async def bind(self, name: str) -> None:
+        """What the scheduler does."""
+        target = {"apiVersion": "v1", "kind": "Node", "name": "node-1"}
+        binding = {"metadata": {"name": name}, "target": target}
+        await self._api.status_of("POST", f"{self._base}/{name}/binding", binding)
 
     async def report(self, name: str, phase: str, exit_code: int | None = None) -> None:
         """Writes a pod's status: Running, or ended with a code."""
