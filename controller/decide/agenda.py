@@ -23,6 +23,8 @@ from controller.model.instants import MINUTE, Instant, instant_of
 from controller.model.names import object_name
 from controller.model.settings import PolicySettings
 
+STALL_FROM_TRIES = 3
+"""A busy or faulty server is said to stall the job from the third try on; a refusal does at once."""
 STALL_AFTER = 5 * MINUTE
 """A pod that needs longer to go is said to stall the job (RULES §4.6)."""
 
@@ -132,6 +134,8 @@ def _refusal_stall(state: JobState, slot: Slot, kind: str, refusal: Refusal) -> 
         return _holder_stall(slot, refusal.holder, object_name(state.name, slot.id))
     if refusal.reason == NAME_TAKEN:
         return NAME_TAKEN, refusal.message
+    if refusal.may_pass and refusal.tries < STALL_FROM_TRIES:
+        return None
     return FAILED_CREATE, f"{kind} of {slot.id}: {refusal.message}"
 
 

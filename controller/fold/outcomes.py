@@ -28,6 +28,8 @@ NAME_TAKEN = "NameTaken"
 ALREADY_EXISTS = "AlreadyExists"
 
 _replace = msgspec.structs.replace
+_MAY_PASS = (0, 408, 429)
+"""Codes (0: no answer) that say nothing about the object, as those from 500 up: too busy, too slow."""
 _NEVER_REFUSED = (404, 409, 422)
 
 
@@ -204,6 +206,7 @@ def _refusal(draft: Draft, before: Refusal | None, outcome: Outcome, name: str, 
         due_at=at + int(wait * SECOND),
         holder=outcome.holder,
         is_held=bool(outcome.holder and outcome.holder in draft.state.holders.values()),
+        may_pass=outcome.code in _MAY_PASS or outcome.code >= 500,
     )
 
 

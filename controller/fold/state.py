@@ -121,6 +121,8 @@ class Refusal(msgspec.Struct, frozen=True):
     holder: Holder | None = None
     is_held: bool = False
     """The watch shows the holder of the name: only its going is waited for."""
+    may_pass: bool = False
+    """The server was busy or faulty: it has not refused the object."""
 
 
 class ServiceSeen(msgspec.Struct, frozen=True):
