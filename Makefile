@@ -7,7 +7,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
-.PHONY: help setup fmt lint test cluster controlplane soak bench local migrate migration lock clean
+.PHONY: help setup fmt lint test cluster controlplane soak bench local migrate migration docs lock clean
 
 help: ## Print the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -64,6 +64,10 @@ migrate: $(VENV)/.runtime ## Bring the database of TFJOB_DATABASE_URL to this co
 
 migration: $(VENV)/.dev ## Begin a new migration: make migration NAME="add a column"
 	@$(PY) -m alembic -c migrations/alembic.ini revision -m "$(NAME)"
+
+docs: $(VENV)/.dev ## Make docs/STATE_MACHINE.md and the CRD from the code
+	@$(PY) docs/make_state_machine.py --write
+	@$(PY) deploy/crd/make.py --write
 
 lock: $(VENV)/.dev ## Renew the lock files from pyproject.toml (needs the uv wheel: pip install uv)
 	@for extra in build dev; do \

@@ -9,9 +9,13 @@ from controller.fold.spec import MAIN_CONTAINER
 from controller.model.objects import Pod
 
 UNSCHEDULABLE = "Unschedulable"
+"""No node takes the pod; the scheduler's words are in the message."""
 IMAGE_PULL = "ImagePull"
+"""An image cannot be pulled, or its name is none."""
 CONTAINER_CONFIG = "ContainerConfig"
+"""A container cannot be made: a missing ConfigMap or Secret, a wrong mount, a command that is not there."""
 NODE_UNREACHABLE = "NodeUnreachable"
+"""The pod's phase is Unknown: its node does not answer, and the pod has not ended."""
 
 _REASONS = {
     "ErrImagePull": IMAGE_PULL,
