@@ -14,7 +14,9 @@ from controller.model.actions import Action, Holder, Outcome, Result
 from controller.model.events import Op
 from controller.model.names import JOB_UID_LABEL, POD_FINALIZER
 from controller.model.replicas import SlotId
-from controller.scenario.world import Held, Json, World
+from controller.scenario.bodies import Json
+from controller.scenario.model import WrongStep
+from controller.scenario.world import Held, World
 
 _KINDS = {"pods": "Pod", "services": "Service"}
 
@@ -73,7 +75,10 @@ def _create(world: World, plural: str, manifest: Json) -> Outcome:
     if taken is not None:
         return Outcome(Result.REFUSED, code=409, reason="AlreadyExists", holder=_holder(taken))
     manifest.setdefault("status", {"phase": "Pending"} if kind == "Pod" else {})
-    held = world.add(kind, manifest)
+    try:
+        held = world.add(kind, manifest)
+    except WrongStep as wrong:
+        return Outcome(Result.REFUSED, code=422, reason="Invalid", message=str(wrong))
     if kind == "Pod" and metadata["name"] in world.linger_next:
         world.linger_next.discard(metadata["name"])
         held.lingers = True

@@ -25,9 +25,10 @@ from controller.model.events import (
     Transition,
 )
 from controller.model.instants import Instant
-from controller.model.objects import Pod, Service, TFJob
+from controller.model.objects import Pod, TFJob
 from controller.run.route import Routes
-from controller.scenario.world import Change, Held, typed
+from controller.scenario.bodies import typed
+from controller.scenario.world import Change, Held
 
 
 @dataclass(slots=True)
@@ -48,7 +49,7 @@ class Head:
 
 @dataclass(slots=True)
 class History:
-    """An event log and its projection. `transitions` and `actions` are kept for the report."""
+    """An event log and its projection. `transitions` are kept for the report."""
 
     context: Context = field(default_factory=Context)
     events: list[Event] = field(default_factory=list)
@@ -56,7 +57,6 @@ class History:
     over: dict[str, JobState] = field(default_factory=dict)
     heads: dict[str, Head] = field(default_factory=dict)
     transitions: list[tuple[str, Transition]] = field(default_factory=list)
-    actions: list[tuple[int, str, Action]] = field(default_factory=list)
     _routes: Routes = field(default_factory=Routes)
     _position: int = 0
 
@@ -112,9 +112,7 @@ class History:
                 Op.DECIDED, Decided(live.wanted), at, uid=uid, namespace=state.namespace, name=state.name, job_uid=uid
             )
             assert isinstance(event.fact, Decided)
-            for ordinal, action in enumerate(event.fact.actions):
-                self.actions.append((event.position, uid, action))
-                asked.append((event, uid, action, ordinal))
+            asked += [(event, uid, action, ordinal) for ordinal, action in enumerate(event.fact.actions)]
         return asked
 
     def settle(self, uid: str, fact: ActionSettled, at: Instant) -> None:
@@ -179,8 +177,7 @@ def _refolded(events: list[Event]) -> dict[str, JobState]:
 
 
 def _fact(change: Change) -> AnyFact:
-    if change.kind == "TFJob":
-        return JobObserved(typed(TFJob, change.body))
-    if change.kind == "Pod":
-        return PodObserved(typed(Pod, change.body))
-    return ServiceObserved(typed(Service, change.body))
+    found = typed(change.kind, change.body)
+    if isinstance(found, TFJob):
+        return JobObserved(found)
+    return PodObserved(found) if isinstance(found, Pod) else ServiceObserved(found)

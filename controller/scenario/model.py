@@ -27,6 +27,12 @@ class Scenario(NamedTuple):
     only: tuple[str, ...]
 
 
+class WrongStep(Exception):
+    """A step that cannot be: a mistake of the file. `path` is its place."""
+
+    path = ""
+
+
 class PodReport(NamedTuple):
     """What the kubelet reports of a pod: the STATE of a `pods` step, as a map."""
 

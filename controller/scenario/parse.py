@@ -11,22 +11,17 @@ from typing import Any
 import yaml
 
 from controller.errors import UserError
-from controller.scenario.checks import (
-    DURATION,
-    SETTINGS,
-    WORD,
-    Wrong,
-    check_boolean,
-    check_job,
-    check_keys,
-    check_list,
-    check_one_of,
-    check_text,
-    step_of,
-)
+from controller.scenario.checks import Wrong, check_boolean, check_keys, check_list, check_one_of, check_text
 from controller.scenario.model import PodReport, Scenario
+from controller.scenario.steps import DURATION, WORD, check_job, step_of
 
 DEFAULT_NAME, DEFAULT_NAMESPACE = "job-a", "team-a"
+SETTINGS: dict[str, tuple[Any, ...] | type] = {
+    "cluster_domain": str,
+    "default_clean_pod_policy": ("All", "Running", "None"),
+    "gang_scheduler": ("", "volcano", "scheduler-plugins"),
+    "pod_finalizer": bool,
+}
 _UNIT_MICROSECONDS = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
@@ -44,15 +39,11 @@ class _Loader(yaml.CSafeLoader):
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        written = len({key.value for key, _ in node.value})
-        if written != len(node.value) and not any(key.value == "<<" for key, _ in node.value):
-            seen: set[str] = set()
-            for key, _ in node.value:
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"the key {key.value} stands twice in one map", key.start_mark
-                    )
-                seen.add(key.value)
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if len(set(keys)) != len(keys) and "<<" not in keys:
+            twice = next(key for number, key in enumerate(keys) if key in keys[:number])
+            mark = [key.start_mark for key, _ in node.value if key.value == twice][-1]
+            raise yaml.constructor.ConstructorError(None, None, f"the key {twice} stands twice in one map", mark)
         return super().construct_mapping(node, deep)
 
 

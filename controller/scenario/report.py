@@ -11,13 +11,12 @@ from typing import Any
 import msgspec
 
 from controller.history.describe import described
-from controller.model.events import Event
+from controller.model.events import ActionSettled, Decided, Event
 from controller.model.instants import micro_text_of
 from controller.scenario.compare import Difference, differences, refusals
-from controller.scenario.model import Step
+from controller.scenario.model import Step, WrongStep
 from controller.scenario.parse import malformed, parse_file
 from controller.scenario.play import PurePlayer
-from controller.scenario.world import WrongStep
 
 WAY = "core"
 """The way of running that this is, as `only` names it."""
@@ -48,12 +47,13 @@ class TransitionResult(msgspec.Struct, frozen=True):
 
 
 class ActionResult(msgspec.Struct, frozen=True):
-    """One request to the API server. `position` is that of the DECIDED event that asks for it."""
+    """One request to the API server. `position` is that of the DECIDED event that asks for it, `outcome` the answer."""
 
     job_uid: str
     position: int
     at: str
     action: dict[str, Any]
+    outcome: dict[str, Any] | None
 
 
 class FileResult(msgspec.Struct, frozen=True):
@@ -130,10 +130,22 @@ def _transitions(player: PurePlayer) -> tuple[TransitionResult, ...]:
 
 
 def _actions(player: PurePlayer) -> tuple[ActionResult, ...]:
-    events = {event.position: event for event in player.history.events}
+    outcomes = {
+        (event.fact.decided_position, event.fact.ordinal): msgspec.to_builtins(event.fact.outcome)
+        for event in player.history.events
+        if isinstance(event.fact, ActionSettled)
+    }
     return tuple(
-        ActionResult(uid, position, micro_text_of(events[position].observed_at), msgspec.to_builtins(action))
-        for position, uid, action in player.history.actions
+        ActionResult(
+            job_uid=event.uid,
+            position=event.position,
+            at=micro_text_of(event.observed_at),
+            action=msgspec.to_builtins(action),
+            outcome=outcomes.get((event.position, ordinal)),
+        )
+        for event in player.history.events
+        if isinstance(event.fact, Decided)
+        for ordinal, action in enumerate(event.fact.actions)
     )
 
 

@@ -6,9 +6,6 @@ In: a scenario's steps, virtual time. Out: every change, in one order. Never: I/
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
-
-import msgspec
 
 from controller.model.actions import Action
 from controller.model.events import Op
@@ -20,17 +17,11 @@ from controller.model.names import (
 )
 from controller.model.replicas import SlotId, slot_of
 from controller.model.settings import PolicySettings
+from controller.scenario.bodies import Json, merged, typed, version_of
 from controller.scenario.kubelet import status_of_report, stopped_status
-from controller.scenario.model import PodReport
+from controller.scenario.model import PodReport, WrongStep
 
 GRACE_SECONDS = 30
-Json = dict[str, Any]
-
-
-class WrongStep(Exception):
-    """A step that cannot be: a mistake of the file. `path` is its place."""
-
-    path = ""
 
 
 @dataclass(slots=True)
@@ -118,7 +109,8 @@ class World:
         return [held for (each, _, _), held in self.objects.items() if each == kind]
 
     def add(self, kind: str, body: Json) -> Held:
-        """A new object with uid, resourceVersion and creationTimestamp. Raises WrongStep when its name is taken."""
+        """A new object with uid, resourceVersion and creationTimestamp. Raises WrongStep when its name is
+        taken, or when it is none that an API server would keep."""
         metadata = body["metadata"]
         key = (kind, metadata.get("namespace", ""), metadata["name"])
         if key in self.objects:
@@ -127,6 +119,7 @@ class World:
         metadata |= {"uid": f"uid-{self._uids:04d}", "creationTimestamp": text_of(self.now)}
         if kind == "TFJob":
             metadata["generation"] = 1
+        typed(kind, body)
         held = self.objects[key] = Held(kind, body, 0)
         self.note(Op.ADDED, held)
         return held
@@ -171,6 +164,7 @@ class World:
             held.body["spec"].setdefault("rules", "v1")
         if held.body == before:
             return
+        typed(held.kind, held.body)
         if held.body.get("spec") != before.get("spec"):
             held.metadata["generation"] += 1
         if held.is_terminating and not held.is_held:
@@ -263,29 +257,7 @@ def is_watched(held: Held) -> bool:
     return held.kind == "TFJob" or JOB_NAME_LABEL in (held.metadata.get("labels") or {})
 
 
-def version_of(body: Json) -> Json:
-    """The body as it is now, whatever is written to the object later."""
-    return {**body, "metadata": dict(body["metadata"])}
-
-
-def merged(target: Json, patch: Json) -> Json:
-    """RFC 7386: the target with the patch; neither is changed."""
-    result = {key: value for key, value in target.items() if key not in patch or patch[key] is not None}
-    for key, value in patch.items():
-        if isinstance(value, dict):
-            child = target.get(key)
-            result[key] = merged(child if isinstance(child, dict) else {}, value)
-        elif value is not None:
-            result[key] = value
-    return result
-
-
 def slot_of_held(held: Held) -> SlotId | None:
     """The slot that a pod's or service's labels name."""
     labels = held.metadata.get("labels") or {}
     return slot_of(f"{labels.get(REPLICA_TYPE_LABEL, '').lower()}-{labels.get(REPLICA_INDEX_LABEL, '')}")
-
-
-def typed(kind: type, body: Json) -> Any:
-    """A plain object as the struct that decisions read."""
-    return msgspec.convert(body, kind)
