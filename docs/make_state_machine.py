@@ -1,7 +1,7 @@
 """Makes STATE_MACHINE.md from the code: its constants, its tables, and what the given scenarios do.
 
-In: controller/decide/reasons.py, controller/fold, tests/scenarios/given. Out: the page, on stdout or with `--write` beside
-this file. A test fails when the page is stale.
+In: controller/decide/reasons.py, controller/fold, tests/scenarios/given. Out: the page, on stdout or, with `--write`,
+beside this file. A test fails when the page is stale.
 """
 
 from __future__ import annotations
@@ -69,12 +69,16 @@ def _is_followed(status: str, reason: str) -> bool:
     return status == "False" and reason not in ("TFJobNotRunning", "PSNotRunning", "TFJobResumed")
 
 
+def _verdict(code: int, rules: str) -> str:
+    return "retried" if exit_codes.is_retryable(code, rules, None) else "permanent"
+
+
 def page() -> str:
     lines = [
         "# The condition state machine",
         "",
-        "Made by `make docs` from the code and the given scenarios. RULES: a job's state is the type of the last entry of",
-        "its conditions; Succeeded and Failed are final; at most one of Running, Restarting, Succeeded and Failed is True.",
+        "Made by `make docs` from the code and the given scenarios. A job's state is the type of the last entry of its",
+        "conditions. Succeeded and Failed are final. At most one of Running, Restarting, Succeeded, Failed is True.",
         "",
         "## States",
         "",
