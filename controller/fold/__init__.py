@@ -4,7 +4,7 @@ In: a state and an event. Out: the next state. Never: I/O, a clock, randomness, 
 """
 
 from controller.fold.context import Context, context_after
-from controller.fold.draft import decode_state
-from controller.fold.state import JobState, encode_state
+from controller.fold.snapshot import decode_state, encode_state
+from controller.fold.state import JobState
 
 __all__ = ["Context", "JobState", "context_after", "decode_state", "encode_state"]

@@ -9,7 +9,7 @@ import copy
 
 import msgspec
 
-from controller.fold.state import JobState, Slot, Tally, Verdict, plain_state
+from controller.fold.state import JobState, Slot, Tally, Verdict
 from controller.model.actions import EmitNotice
 from controller.model.replicas import ReplicaType, SlotId
 
@@ -88,13 +88,6 @@ def tallies_of(state: JobState) -> dict[ReplicaType, Tally]:
         if slot.type in found and slot.index < found[slot.type].total:
             found[slot.type] = _moved(found[slot.type], 0, _face(slot))
     return found
-
-
-def decode_state(data: bytes) -> JobState:
-    """A state from its snapshot, tallies made anew; the first event that it folds makes the rest."""
-    state = plain_state(data)
-    state.tallies = tallies_of(state)
-    return state
 
 
 def _moved(tally: Tally, old: int, new: int) -> Tally:
