@@ -1,7 +1,8 @@
-"""The given scenarios, against the pure core in virtual time: the specification with RULES.md."""
+"""Scenarios against the pure core in virtual time: the given ones, the specification with RULES.md; and our own."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,14 @@ COPY = HERE / "given"
 SHARED = HERE.parents[2] / "shared" / "scenarios" / "given"
 GIVEN = SHARED if SHARED.is_dir() else COPY
 FILES = sorted(GIVEN.glob("*.yaml"))
+OWN = sorted((HERE / "own").glob("*.yaml"))
 
 
 def test_there_are_scenarios() -> None:
     assert len(FILES) >= 347
 
 
-@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+@pytest.mark.parametrize("file", FILES + OWN, ids=[file.stem for file in FILES] + [f"own/{file.stem}" for file in OWN])
 def test_holds(file: Path) -> None:
     result = play_file(file)
     assert result.error is None
@@ -31,4 +33,6 @@ def test_the_copy_is_not_stale() -> None:
     shared = {file.name: file.read_text() for file in GIVEN.glob("*.yaml")}
     copied = {file.name: file.read_text() for file in COPY.glob("*.yaml")}
     stale = sorted(name for name in shared.keys() | copied.keys() if shared.get(name) != copied.get(name))
-    assert stale == [], f"copy them anew: cp {SHARED}/*.yaml {COPY}/"
+    assert stale == [], f"copy them anew: cp {GIVEN}/*.yaml {COPY}/"
+    schema = GIVEN.parent / "schema.json"
+    assert json.loads(schema.read_text()) == json.loads((HERE / "schema.json").read_text())
