@@ -15,12 +15,12 @@ from controller.cli.where import STATE_HELP
 from controller.errors import UserError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from controller.local.cluster import LocalCluster
     from controller.local.manifests import Manifest
 
 POLL_SECONDS = 0.2
-CLEANUP_SECONDS = 60.0
-"""How long the end of a job is given to release its pods: twice Kubernetes' default grace period."""
 
 
 def run(
@@ -87,7 +87,9 @@ async def _run(manifests: list[Manifest], keep: bool, port: int, state_dir: Path
     return 0 if succeeded else 1
 
 
-async def _until_ended(cluster: LocalCluster, manifests: list[Manifest], running: object, interrupted: object) -> bool:
+async def _until_ended(
+    cluster: LocalCluster, manifests: list[Manifest], running: asyncio.Task[None], interrupted: asyncio.Event
+) -> bool:
     """Submits the manifests and shows their jobs until all have ended and are cleaned up. True when all Succeeded."""
     import asyncio
     import time
@@ -96,36 +98,29 @@ async def _until_ended(cluster: LocalCluster, manifests: list[Manifest], running
     from rich.console import Console
     from rich.live import Live
 
-    from controller.local.table import JobLine, as_table, as_text, job_line
+    from controller.local.following import Following
+    from controller.local.table import as_table, as_text
 
-    assert isinstance(running, asyncio.Task) and isinstance(interrupted, asyncio.Event)
     for manifest in sorted(manifests, key=lambda each: each.kind == "TFJob"):
         cluster.submit(manifest)
     jobs = [(each.namespace, each.name) for each in manifests if each.kind == "TFJob"]
-    begun = time.monotonic()
-    ended_at: dict[tuple[str, str], float] = {}
-    lines: dict[tuple[str, str], JobLine] = {}
+    following = Following(cluster.server.store, jobs, time.monotonic())
     console = Console()
     live = Live(console=console, auto_refresh=False) if console.is_terminal else None
     with live or nullcontext():
         while not interrupted.is_set() and not running.done():
-            for key in jobs:
-                now = ended_at.get(key, time.monotonic())
-                body = cluster.server.store.get("tfjobs.kubeflow.org", *key)
-                line = job_line(body, now - begun)
-                if line.has_ended:
-                    ended_at.setdefault(key, time.monotonic())
-                if live is None and (key not in lines or line[:3] != lines[key][:3]):
-                    typer.echo(as_text(line))
-                lines[key] = line
+            changed = following.look(time.monotonic())
             if live is not None:
-                live.update(as_table(list(lines.values())), refresh=True)
-            if len(ended_at) == len(jobs) and _is_clean(cluster, time.monotonic() - max(ended_at.values(), default=0)):
+                live.update(as_table(list(following.lines.values())), refresh=True)
+            else:
+                for line in changed:
+                    typer.echo(as_text(line))
+            if following.is_through(time.monotonic()):
                 break
             await asyncio.sleep(POLL_SECONDS)
     if running.done():
         running.result()
-    for line in lines.values():
+    for line in following.lines.values():
         if line.state == "Failed":
             typer.echo(f"{line.name} failed: {line.message}")
     if jobs and not interrupted.is_set():
@@ -133,15 +128,4 @@ async def _until_ended(cluster: LocalCluster, manifests: list[Manifest], running
         for _, name in jobs:
             typer.echo(f"  tfjob history {name}")
         typer.echo("All jobs that were ever seen:\n  tfjob list")
-    return all(line.state == "Succeeded" for line in lines.values()) and len(lines) == len(jobs)
-
-
-def _is_clean(cluster: LocalCluster, seconds_since_end: float) -> bool:
-    """Nothing is terminating any more, and no pod of an ended job runs on."""
-    if seconds_since_end > CLEANUP_SECONDS:
-        return True
-    pods = cluster.server.store.list("pods")
-    return not any(
-        pod["metadata"].get("deletionTimestamp") or (pod.get("status") or {}).get("phase") in ("Running", "Pending")
-        for pod in pods
-    )
+    return following.all_succeeded()

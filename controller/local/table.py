@@ -22,6 +22,8 @@ class JobLine(NamedTuple):
     replicas: str
     elapsed_seconds: int
     message: str
+    is_gone: bool = False
+    """It is no longer on the API server."""
 
     @property
     def has_ended(self) -> bool:

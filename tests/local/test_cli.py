@@ -139,6 +139,21 @@ async def test_a_failed_job_exits_1_and_can_be_read_afterwards(state_dir: Path) 
     assert code == 1 and "nobody" in err
 
 
+async def test_a_job_that_deletes_itself_and_one_that_keeps_its_pods_end_like_others(
+    state_dir: Path, tmp_path: Path
+) -> None:
+    brief, keeps = tmp_path / "brief.yaml", tmp_path / "keeps.yaml"
+    ttl = "spec:\n  runPolicy: {ttlSecondsAfterFinished: 0}\n"
+    brief.write_text(manifest("brief", "print(1)").replace("spec:\n", ttl, 1))
+    policy = "spec:\n  runPolicy: {cleanPodPolicy: None}\n"
+    code = "import os, json, time; time.sleep(99 * json.loads(os.environ['TF_CONFIG'])['task']['index'])"
+    text = manifest("keeps", code).replace("spec:\n", policy, 1).replace("replicas: 1", "replicas: 2")
+    keeps.write_text(text)
+    exit_code, out, err = await tfjob("local", brief, keeps, "--state-dir", state_dir)
+    assert exit_code == 0, out + err
+    assert "default/brief  Succeeded" in out and "default/keeps  Succeeded" in out
+
+
 async def test_a_second_run_in_the_same_folder_takes_the_same_name_again(state_dir: Path, tmp_path: Path) -> None:
     file = tmp_path / "good.yaml"
     file.write_text(manifest("again", "print(1)"))

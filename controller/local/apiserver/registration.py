@@ -26,9 +26,11 @@ def refuse_webhooks(resource: Resource, body: dict[str, Any]) -> None:
 
 def warn_of_rules(objects: Objects, resource: Resource, body: dict[str, Any], warnings: list[str]) -> None:
     """Says of a CRD with CEL rules that they are not evaluated here, unless the kind has checks of its own."""
+    if resource.key != _CRDS:
+        return
     spec = body.get("spec") or {}
     kind = (spec.get("names") or {}).get("kind", "")
-    if resource.key != _CRDS or objects.validators.get((spec.get("group", ""), kind)):
+    if objects.validators.get((spec.get("group", ""), kind)):
         return
     if "x-kubernetes-validations" in str(spec.get("versions")):
         warnings.append(f"the local API server does not evaluate the x-kubernetes-validations of {kind}")

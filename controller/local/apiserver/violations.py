@@ -33,7 +33,8 @@ def violations(value: Any, node: Node, path: str = "", old: Any = MISSING) -> li
 
 def _type_fits(value: Any, node: Node) -> bool:
     if node.int_or_string:
-        return isinstance(value, (int, str)) and not isinstance(value, bool)
+        is_whole = isinstance(value, (int, str)) or (isinstance(value, float) and value.is_integer())
+        return is_whole and not isinstance(value, bool)
     match node.types:
         case "":
             return True
