@@ -9,6 +9,7 @@ import fnmatch
 from collections.abc import Iterable
 from typing import Any
 
+from controller.model.names import object_name
 from controller.model.replicas import SlotId, replica_type_of, slot_of
 from controller.scenario.world import Held, World, slot_of_held
 
@@ -52,9 +53,12 @@ class OwnObjects:
 
     def newest_pod(self, slot: SlotId) -> Held | None:
         """The newest existing pod of a slot, terminating or not; one that has the slot's name goes before others."""
-        found = [held for held in self._of_kind("Pod") if slot_of_held(held) == slot]
-        named = [held for held in found if held.metadata["name"] == f"{self._name}-{slot}"]
-        return max(named or found, key=lambda held: held.uid, default=None)
+        named = self._world.find("Pod", self._namespace, object_name(self._name, slot))
+        if named is not None and self._is_own(named) and slot_of_held(named) == slot:
+            return named
+        # The world keeps objects in the order in which they were made.
+        others = [held for held in self._of_kind("Pod") if slot_of_held(held) == slot]
+        return others[-1] if others else None
 
     def not_terminating(self, kind: str) -> dict[SlotId, Held]:
         """Pods or services that are not being deleted, by slot."""
@@ -62,5 +66,7 @@ class OwnObjects:
         return {slot: held for slot, held in found.items() if slot is not None}
 
     def _of_kind(self, kind: str) -> list[Held]:
-        mine = (self._namespace, self._name)
-        return [held for held in self._world.of_kind(kind) if self._world.jobs.get(held.owner_uid or "") == mine]
+        return [held for held in self._world.of_kind(kind) if self._is_own(held)]
+
+    def _is_own(self, held: Held) -> bool:
+        return self._world.jobs.get(held.owner_uid or "") == (self._namespace, self._name)
