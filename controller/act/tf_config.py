@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from controller.fold.spec import JobSpec
@@ -22,21 +23,37 @@ def tf_config(
         return None
 
     def address(kind: ReplicaType, index: int) -> str:
-        name = object_name(job, SlotId(kind, index))
-        return f"{name}.{namespace}.svc{'.' + domain if domain else ''}:{ports[kind]}"
+        return _address(job, namespace, kind, index, ports[kind], domain)
 
     counts = {each.type: each.count for each in spec.replicas if each.count > 0}
     if rules == "v1alpha2":
         counts.pop(ReplicaType.EVALUATOR, None)
-    cluster: dict[str, Any]
     if spec.dynamic_workers and slot.type in (ReplicaType.WORKER, ReplicaType.PS):
-        cluster = _sparse(slot, counts, address)
+        cluster = _text(_sparse(slot, counts, address))
     else:
-        cluster = {
-            kind.label: [address(kind, index) for index in range(counts[kind])]
-            for kind in sorted(counts, key=lambda each: each.label)
+        shape = tuple((kind, count, ports[kind]) for kind, count in counts.items())
+        cluster = _whole_cluster(job, namespace, shape, domain)
+    return f'{{"cluster":{cluster},"task":{_text(_task(slot))},"environment":"cloud"}}'
+
+
+@lru_cache(maxsize=32)
+def _whole_cluster(job: str, namespace: str, shape: tuple[tuple[ReplicaType, int, int], ...], domain: str) -> str:
+    """The cluster as every replica but a sparse one sees it: made once for a job, whose pods are created together."""
+    return _text(
+        {
+            kind.label: [_address(job, namespace, kind, index, port, domain) for index in range(count)]
+            for kind, count, port in sorted(shape, key=lambda each: each[0].label)
         }
-    return json.dumps({"cluster": cluster, "task": _task(slot), "environment": "cloud"}, separators=(",", ":"))
+    )
+
+
+def _address(job: str, namespace: str, kind: ReplicaType, index: int, port: int, domain: str) -> str:
+    name = object_name(job, SlotId(kind, index))
+    return f"{name}.{namespace}.svc{'.' + domain if domain else ''}:{port}"
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _task(slot: SlotId) -> dict[str, Any]:
