@@ -38,6 +38,10 @@ class Controller:
             if expected is None or bugs is not None:
                 raise
             raise UserError("; ".join(str(each) for each in _leaves(expected)), exit_code=1) from None
+        except UserError:
+            raise
+        except TfjobError as error:
+            raise UserError(str(error), exit_code=1) from None
         finally:
             await log.close()
 

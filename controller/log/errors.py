@@ -25,9 +25,10 @@ class LogWentBack(TfjobError):
 
 
 # SQLSTATE classes and codes: connection, resources, operator intervention, system, rollback; lock not available,
-# read-only (a primary that was demoted), a session ended for idling in a transaction, a login while passwords rotate.
+# read-only (a primary that was demoted), a session ended for idling in a transaction, a login while passwords rotate,
+# a database that is not there or lets nobody in while a restore puts another in its place.
 _TEMPORARY_CLASSES = ("08", "53", "57", "58", "40", "28")
-_TEMPORARY_CODES = ("55P03", "25006", "25P03", "25P04")
+_TEMPORARY_CODES = ("55P03", "25006", "25P03", "25P04", "3D000", "55000")
 
 UNREACHABLE = (
     OSError,

@@ -1,20 +1,24 @@
 """All loops together: begin where the log ends, run until told to stop, drain.
 
-In: settings, a client, a log. Out: returns when drained; a loop's death ends the others and is raised.
+In: settings, a client, a log. Out: returns when drained; a loop's death ends the others and is raised. A log that was
+set back (a restore) ends only this process's memory of it: it leads again and lists everything.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import structlog
 
 from controller import __version__
 from controller.act import Request
+from controller.errors import Temporary, UserError
 from controller.fold import Context, context_after, decode_state
 from controller.kube import KubeClient
-from controller.log import EventLog, NewEvent, SessionMark
+from controller.kube.backoff import delay_seconds
+from controller.log import EventLog, Head, LogWentBack, NewEvent, SessionMark
 from controller.model.events import (
     RULES_NUMBER,
     AnyFact,
@@ -35,6 +39,7 @@ from controller.run.project import Projector
 from controller.run.timers import Timers
 from controller.settings import Settings
 from controller.watch import Watches
+from controller.watch.resources import resources_of
 
 DRAIN_SECONDS = 10.0
 """How long requests under way may take at a stop; what has no answer then is settled by the next start."""
@@ -44,10 +49,11 @@ TIMER_SECONDS = 1.0
 """The longest sleep of the timer loop: a wall clock that was set is noticed within it."""
 
 log = structlog.get_logger("supervise")
+Found = TypeVar("Found")
 
 
 class Supervisor:
-    """One life of the controller as the writer of one cluster's log."""
+    """The controller as the writer of one cluster's log."""
 
     def __init__(self, settings: Settings, client: KubeClient, event_log: EventLog, clock: Clock, holder: str) -> None:
         self._settings = settings
@@ -58,20 +64,55 @@ class Supervisor:
         self.inbox: Inbox[NewEvent | SessionMark] = Inbox(settings.inbox_bytes)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Leads, restores, runs the loops until `stop`, and drains."""
+        """Leads, restores, runs the loops until `stop`, and drains. Raises UserError (exit code 1) when the log took no
+        last words, and what a loop died of as a group."""
+        projector: Projector | None = await self._lead()
+        while projector is not None:
+            is_rewound = False
+            try:
+                await self._run_loops(projector, stop)
+            except* LogWentBack as group:
+                is_rewound = True
+                log.warning("the log went back", error=str(_first(group)))
+            if not is_rewound:
+                break
+            # Whatever memory held rests on a log that is no more: what was observed is listed again.
+            self.inbox = Inbox(self._settings.inbox_bytes)
+            projector = await self._lead_again(stop)
+
+    async def _lead(self) -> Projector:
         epoch = await self._log.lead(self._holder, __version__)
         projector = await self._restored()
         self._announce(epoch, projector.context)
+        log.info("leading", epoch=epoch, jobs=len(list(projector.states())), log_rewound=self._log.is_rewound)
+        return projector
+
+    async def _lead_again(self, stop: asyncio.Event) -> Projector | None:
+        """Leads as soon as Postgres can be used; None when told to stop before."""
+        failures = 0
+        while not stop.is_set():
+            try:
+                return await self._lead()
+            except Temporary as error:
+                failures += 1
+                log.warning("the log cannot be taken over", error=str(error))
+                try:
+                    async with asyncio.timeout(delay_seconds(failures)):
+                        await stop.wait()
+                except TimeoutError:
+                    pass
+        return None
+
+    async def _run_loops(self, projector: Projector, stop: asyncio.Event) -> None:
         watches = await self._watches(projector.context)
         timers = Timers(may_fire=watches.is_connected)
         performer = Performer(self._client, projector, self.inbox, self._clock, self._settings)
         ingest = Ingest(self._log, self.inbox, projector, self._clock, performer=performer, on_timers=timers.set)
         for uid, due in projector.timers_changed().items():
             timers.set(uid, due)
-        log.info("leading", epoch=epoch, jobs=len(list(projector.states())))
         drained = asyncio.Event()
         async with asyncio.TaskGroup() as group:
-            group.create_task(ingest.run(drained), name="ingest")
+            committing = group.create_task(ingest.run(drained), name="ingest")
             performing = group.create_task(performer.run(), name="perform")
             watching = group.create_task(watches.run(), name="watch")
             ticking = group.create_task(self._run_timers(timers, watches, performer, projector.outstanding()))
@@ -83,24 +124,36 @@ class Supervisor:
             performing.cancel()
             drained.set()
             self.inbox.wake()
+            _, late = await asyncio.wait([committing], timeout=DRAIN_SECONDS)
+            if late:
+                raise UserError(
+                    f"stopped, but Postgres did not take the last events within {DRAIN_SECONDS:.0f} s; "
+                    "the next start lists what they said",
+                    exit_code=1,
+                )
         log.info("stopped")
 
     async def _watches(self, context: Context) -> Watches:
         """The watches, resuming where the log says that each was read up to."""
         key_file = self._settings.redaction_key_file
         scope = self._settings.namespace or ""
-        marks = await self._log.marks(scope)
+        heads = PatientHeads(self._log)
+        marks = await heads.marks(scope)
+        # A relist that an earlier life began and did not finish begins again.
+        relist = dict.fromkeys(context.gap, GapReason.DROPPED)
+        if self._log.is_rewound:
+            names = [each.name for each in resources_of(self._settings.gang_scheduler)]
+            relist = dict.fromkeys(names, GapReason.LOG_REWOUND)
         return Watches(
             self._client,
-            self._log,
+            heads,
             Intake(self.inbox, scope),
             marks,
             self._settings.namespace,
             self._clock.now,
             gang_scheduler=self._settings.gang_scheduler,
             redaction_key=key_file.read_bytes() if key_file else None,
-            # A relist that an earlier life began and did not finish begins again.
-            relist=dict.fromkeys(context.gap, GapReason.DROPPED),
+            relist=relist,
         )
 
     async def _restored(self) -> Projector:
@@ -151,3 +204,36 @@ class Supervisor:
         self.inbox.put_now(
             NewEvent(op=op, fact=fact, observed_at=self._clock.now(), uid=job_uid or "", job_uid=job_uid, key=key)
         )
+
+
+class PatientHeads:
+    """The log's heads and marks, asked for until Postgres answers: an outage at that moment must not end a leader."""
+
+    def __init__(self, event_log: EventLog) -> None:
+        self._log = event_log
+
+    async def heads(self, resource: str) -> dict[str, Head]:
+        """uid → head of every object of `resource` that is not deleted."""
+        return await _patiently(lambda: self._log.heads(resource))
+
+    async def marks(self, scope: str) -> dict[str, SessionMark]:
+        """resource → how far it was read."""
+        return await _patiently(lambda: self._log.marks(scope))
+
+
+async def _patiently(read: Callable[[], Awaitable[Found]]) -> Found:
+    failures = 0
+    while True:
+        try:
+            return await read()
+        except Temporary as error:
+            failures += 1
+            log.warning("the log cannot be read", error=str(error))
+            await asyncio.sleep(delay_seconds(failures))
+
+
+def _first(group: BaseExceptionGroup[LogWentBack]) -> BaseException:
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found
