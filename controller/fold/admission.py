@@ -20,10 +20,19 @@ from controller.model.settings import CleanPodPolicy
 LONGEST_NAME = 63
 """Of a pod's hostname and of a service (RFC 1123 label)."""
 _DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
-_DOMAIN_PATH = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9._~!$&'()*+,;=:@%/-]+")
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DOMAIN_PATH = re.compile(rf"{_LABEL}([.]{_LABEL})*/[A-Za-z0-9._~!$&()*+,;=:@%/-]+")
+MOST_CONTAINERS = 100
+LONGEST_IMAGE = 4096
+LONGEST_MANAGER = 253
+"""Bounds that the CRD needs: the API server estimates what its rules cost from them."""
 _INT32 = 2**31 - 1
 _TYPES = ", ".join(kind.value for kind in ReplicaType)
-_POD_FIELDS = ("containers", "initContainers", "volumes", "nodeSelector", "tolerations", "serviceAccountName", "spec")
+POD_FIELDS = (
+    "metadata", "spec", "containers", "initContainers", "volumes", "imagePullSecrets", "tolerations", "nodeSelector",
+    "affinity", "securityContext", "serviceAccountName", "schedulerName", "priorityClassName", "hostNetwork",
+)  # fmt: skip
+"""Fields of a pod that manifests have directly under a replica by mistake."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -69,11 +78,10 @@ def _problems(manifest: dict[str, Any]) -> Found:
     if policy:
         yield from _boolean("spec.runPolicy.suspend", policy.get("suspend"))
         manager = policy.get("managedBy")
-        if manager and (not isinstance(manager, str) or not _DOMAIN_PATH.fullmatch(manager)):
+        yield from _text("spec.runPolicy.managedBy", manager, LONGEST_MANAGER)
+        if manager and isinstance(manager, str) and not _DOMAIN_PATH.fullmatch(manager):
             yield "spec.runPolicy.managedBy", "must be a domain-prefixed path, such as kueue.x-k8s.io/multikueue"
-        scheduling = policy.get("schedulingPolicy")
-        if isinstance(scheduling, dict):
-            yield from _number("spec.runPolicy.schedulingPolicy.minAvailable", scheduling.get("minAvailable"), 0)
+        yield from _scheduling("spec.runPolicy.schedulingPolicy", policy.get("schedulingPolicy"))
 
 
 def _name(metadata: dict[str, Any], spec: dict[str, Any]) -> Found:
@@ -89,7 +97,7 @@ def _name(metadata: dict[str, Any], spec: dict[str, Any]) -> Found:
         return
     replicas = spec.get("tfReplicaSpecs")
     for key, value in replicas.items() if isinstance(replicas, dict) else ():
-        kind = replica_type_of(str(key))
+        kind = _type_of(key)
         count = value.get("replicas", 1) if isinstance(value, dict) else 1
         if kind is None or not isinstance(count, int) or count < 1:
             continue
@@ -116,16 +124,21 @@ def _replicas(spec: dict[str, Any]) -> Found:
         yield path, f"is empty: name at least one replica type ({_TYPES})"
     seen: dict[ReplicaType, str] = {}
     for key, value in replicas.items():
-        kind = replica_type_of(str(key))
+        kind = _type_of(key)
         if kind is None:
             yield f"{path}.{key}", f"is no replica type: write one of {_TYPES}"
         elif kind in seen:
-            yield f"{path}.{key}", f"is the same replica type as {seen[kind]}: write it once"
+            yield f"{path}.{key}", f"stands here twice, as {seen[kind]} as well: write it once"
         else:
             seen[kind] = str(key)
         yield from _replica(f"{path}.{key}", kind, value)
     if ReplicaType.CHIEF in seen and ReplicaType.MASTER in seen:
         yield path, "has a Chief and a Master: at most one of the two may decide the job"
+
+
+def _type_of(key: Any) -> ReplicaType | None:
+    # Beyond ASCII there are letters whose lower case is an ASCII letter; the API server's rules do not fold those.
+    return replica_type_of(key) if isinstance(key, str) and key.isascii() else None
 
 
 def _replica(path: str, kind: ReplicaType | None, value: Any) -> Found:
@@ -138,14 +151,18 @@ def _replica(path: str, kind: ReplicaType | None, value: Any) -> Found:
             yield f"{path}.replicas", f"must be 1: a job has exactly one {kind.value}"
     else:
         yield from _number(f"{path}.replicas", count, 0)
+    if isinstance(count, float) and _is_whole(count):
+        yield f"{path}.replicas", f"must be a whole number without a point: write {int(count)}"
     yield from _enum(f"{path}.restartPolicy", value.get("restartPolicy"), [each.value for each in RestartPolicy])
-    for field in _POD_FIELDS:
-        if field in value:
-            yield f"{path}.{field}", f"belongs to the pod: write it under {path}.template.spec"
+    for field in POD_FIELDS:
+        if value.get(field) is not None:
+            place = f"template.{field}" if field in ("metadata", "spec") else "template.spec"
+            yield f"{path}.{field}", f"belongs to the pod: write it under {path}.{place}"
     template = value.get("template")
     if not isinstance(template, dict) or not isinstance(template.get("spec"), dict):
         yield f"{path}.template", f"needs a spec with a container named {MAIN_CONTAINER}"
         return
+    yield from _object(f"{path}.template.metadata", template.get("metadata"))
     yield from _containers(f"{path}.template.spec", template["spec"])
 
 
@@ -154,6 +171,8 @@ def _containers(path: str, spec: dict[str, Any]) -> Found:
     if not isinstance(containers, list) or not containers:
         yield f"{path}.containers", f"needs a container named {MAIN_CONTAINER}"
         return
+    if len(containers) > MOST_CONTAINERS:
+        yield f"{path}.containers", f"must be at most {MOST_CONTAINERS}"
     names = []
     for index, container in enumerate(containers):
         here = f"{path}.containers[{index}]"
@@ -161,9 +180,11 @@ def _containers(path: str, spec: dict[str, Any]) -> Found:
             yield here, "must be an object"
             continue
         names.append(container.get("name"))
+        yield from _text(f"{here}.name", container.get("name"), LONGEST_NAME)
         image = container.get("image")
         if not isinstance(image, str) or not image:
             yield f"{here}.image", "is missing: every container needs an image"
+        yield from _text(f"{here}.image", image, LONGEST_IMAGE)
     if MAIN_CONTAINER not in names:
         yield f"{path}.containers", f"has no container named {MAIN_CONTAINER}: it decides how an attempt ended"
 
@@ -173,6 +194,21 @@ def _policies(path: str, holder: dict[str, Any]) -> Found:
     yield from _number(f"{path}.ttlSecondsAfterFinished", holder.get("ttlSecondsAfterFinished"), 0)
     yield from _number(f"{path}.activeDeadlineSeconds", holder.get("activeDeadlineSeconds"), 1, 2**63 - 1)
     yield from _number(f"{path}.backoffLimit", holder.get("backoffLimit"), 0)
+
+
+def _scheduling(path: str, policy: Any) -> Found:
+    yield from _object(path, policy)
+    if not isinstance(policy, dict):
+        return
+    for field in ("minAvailable", "scheduleTimeoutSeconds"):
+        yield from _number(f"{path}.{field}", policy.get(field), 0)
+    for field in ("queue", "priorityClass"):
+        yield from _text(f"{path}.{field}", policy.get(field))
+    resources = policy.get("minResources")
+    yield from _object(f"{path}.minResources", resources)
+    for name, amount in resources.items() if isinstance(resources, dict) else ():
+        if amount is not None and not isinstance(amount, str) and not _is_whole(amount):
+            yield f"{path}.minResources.{name}", "must be an amount, such as 2 or 1Gi"
 
 
 def _number(path: str, value: Any, least: int, most: int = _INT32) -> Found:
@@ -186,6 +222,18 @@ def _number(path: str, value: Any, least: int, most: int = _INT32) -> Found:
         yield path, f"must be at most {most}"
 
 
+def _text(path: str, value: Any, most: int | None = None) -> Found:
+    if value is not None and not isinstance(value, str):
+        yield path, "must be text"
+    elif value is not None and most is not None and len(value) > most:
+        yield path, f"must have at most {most} characters"
+
+
+def _object(path: str, value: Any) -> Found:
+    if value is not None and not isinstance(value, dict):
+        yield path, "must be an object"
+
+
 def _boolean(path: str, value: Any) -> Found:
     if value is not None and not isinstance(value, bool):
         yield path, "must be true or false"
@@ -197,4 +245,5 @@ def _enum(path: str, value: Any, allowed: list[str] | tuple[str, ...]) -> Found:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    """Also 2.0: the API server takes it, and hands it out as 2."""
+    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())

@@ -146,6 +146,8 @@ def _mapping(value: Any) -> dict[str, Any]:
 
 def _whole(value: Any, *, least: int | None = None) -> int | None:
     """A whole number that is allowed; anything else is as if it were not there: an invalid TTL deletes no job."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # The API server takes 2.0 for most fields, and hands it out as 2.
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return None if least is not None and value < least else value
