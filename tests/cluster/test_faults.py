@@ -8,7 +8,17 @@ from pathlib import Path
 
 import asyncpg
 
-from tests.cluster.harness import Api, ControllerProcess, Kubelet, SecondWatch, running, until
+from tests.cluster.harness import (
+    CORE,
+    TFJOBS,
+    Api,
+    ControllerProcess,
+    Kubelet,
+    SecondWatch,
+    install_crd,
+    running,
+    until,
+)
 from tests.cluster.test_spine import SLOTS, Seed, logged_versions
 from tests.controlplane.server import ControlPlane
 
@@ -121,3 +131,111 @@ async def test_a_job_that_is_deleted_in_the_middle_leaves_nothing(
             await until(lambda: not kubelet.pods, "the kubelet has seen them go")
         assert await controller.terminate() == 0
     assert {len(uids) for uids in kubelet.created.values()} == {2}
+
+
+async def test_sigterm_and_a_pause_in_mid_run_change_nothing(
+    control_plane: ControlPlane, api: Api, kubelet: Kubelet, second_watch: SecondWatch, real_namespace: str,
+    database_url: str, tmp_path: Path,
+) -> None:  # fmt: skip
+    seed = Seed(api, real_namespace)
+    controller = ControllerProcess(control_plane, database_url, real_namespace, tmp_path / "controller.log")
+    async with running(controller):
+        await until(lambda: "leading" in controller.said(), "the controller leads")
+        await seed.submit()
+        playing = asyncio.create_task(seed.play(kubelet))
+        for lives in (2, 3):
+            assert await controller.terminate() == 0
+            assert "Traceback" not in controller.said()
+            await controller.start()
+            await until(lambda n=lives: controller.said().count("leading") == n, "it leads again")  # type: ignore[misc]
+        assert controller.process is not None
+        controller.process.send_signal(signal.SIGSTOP)
+        await asyncio.wait([playing], timeout=2.0)
+        controller.process.send_signal(signal.SIGCONT)
+        await playing
+
+        async def all_logged() -> bool:
+            return set(second_watch.seen) <= set(await logged_versions(database_url))
+
+        await until(all_logged, "every version that the watch saw is in the log")
+        assert await controller.terminate() == 0
+    logged = await logged_versions(database_url)
+    assert len(logged) == len(set(logged))
+    assert created_once(kubelet, seed)
+
+
+async def test_a_crd_that_comes_after_the_controller(
+    control_plane: ControlPlane, api: Api, kubelet: Kubelet, real_namespace: str, database_url: str, tmp_path: Path
+) -> None:
+    await api.call("DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/tfjobs.kubeflow.org")
+
+    async def is_gone() -> bool:
+        return await api.status_of("GET", f"{TFJOBS}/tfjobs") == 404
+
+    await until(is_gone, "the CRD is gone")
+    seed = Seed(api, real_namespace)
+    controller = ControllerProcess(control_plane, database_url, real_namespace, tmp_path / "controller.log")
+    try:
+        async with running(controller):
+            await until(lambda: "404" in controller.said() or "not found" in controller.said(), "it says what lacks")
+            await install_crd(api)
+            await seed.submit()
+            await seed.play(kubelet)
+            assert await controller.terminate() == 0
+    finally:
+        await install_crd(api)
+    assert created_once(kubelet, seed)
+
+
+async def test_pods_that_a_quota_refuses_come_when_there_is_room(
+    control_plane: ControlPlane, api: Api, kubelet: Kubelet, real_namespace: str, database_url: str, tmp_path: Path
+) -> None:
+    quotas = f"{CORE}/namespaces/{real_namespace}/resourcequotas"
+    hard = {"hard": {"pods": "3"}}
+    await api.call("POST", quotas, {"metadata": {"name": "few"}, "spec": hard})
+    # The controller that counts is not running here; admission counts on from what it would have written.
+    counted = {"status": {**hard, "used": {"pods": "0"}}}
+    await api.call("PATCH", f"{quotas}/few/status", counted, "application/merge-patch+json")
+
+    async def is_in_force() -> bool:
+        pod = {"metadata": {"generateName": "probe-"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+        path = f"{CORE}/namespaces/{real_namespace}/pods?dryRun=All"
+        return await api.status_of("POST", path, pod) == 201
+
+    await until(is_in_force, "the quota lets the first pods in")
+    seed = Seed(api, real_namespace)
+    controller = ControllerProcess(control_plane, database_url, real_namespace, tmp_path / "controller.log")
+    async with running(controller):
+        await seed.submit()
+        await until(lambda: len(kubelet.pods) == 3, "three pods")
+        await until(lambda: seed.is_in("Created"), "the job waits")
+        await api.call("DELETE", f"{quotas}/few")
+        await seed.play(kubelet)
+        assert await controller.terminate() == 0
+    assert created_once(kubelet, seed)
+
+
+async def test_a_namespace_that_is_deleted_in_the_middle_leaves_the_controller_running(
+    control_plane: ControlPlane, api: Api, kubelet: Kubelet, real_namespace: str, database_url: str, tmp_path: Path
+) -> None:
+    seed = Seed(api, real_namespace)
+    controller = ControllerProcess(control_plane, database_url, real_namespace, tmp_path / "controller.log")
+    async with running(controller):
+        await seed.submit()
+        await until(lambda: len(kubelet.pods) == len(SLOTS), "all seven pods are there")
+        await api.call("DELETE", f"{CORE}/namespaces/{real_namespace}")
+
+        async def is_gone() -> bool:
+            return await api.status_of("GET", f"{CORE}/namespaces/{real_namespace}") == 404
+
+        await until(is_gone, "the namespace is gone")
+        connection = await asyncpg.connect(database_url.replace("+asyncpg", ""))
+
+        async def is_over() -> bool:
+            return not await connection.fetchval("SELECT count(*) FROM heads WHERE NOT is_deleted AND kind <> 'Event'")
+
+        await until(is_over, "the log knows that all is gone")
+        await connection.close()
+        assert await controller.terminate() == 0
+    assert "Traceback" not in controller.said()
+    assert created_once(kubelet, seed)
