@@ -73,6 +73,7 @@ def spec(version: str) -> Json:
             rule(
                 f"{manager.format(s='self')} == {manager.format(s='oldSelf')}",
                 "runPolicy.managedBy is immutable: make another job to have it managed elsewhere",
+                at=".runPolicy.managedBy",
             ),
         ],
     }

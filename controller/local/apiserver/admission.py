@@ -30,7 +30,7 @@ def _annotations(body: Json) -> Any:
 
 
 def _manager(body: Json) -> Any:
-    return ((body.get("spec") or {}).get("runPolicy") or {}).get("managedBy")
+    return ((body.get("spec") or {}).get("runPolicy") or {}).get("managedBy") or ""
 
 
 def _shown(body: Json, path: str) -> str:
