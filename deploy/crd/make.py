@@ -72,7 +72,7 @@ def spec(version: str) -> Json:
             needed("tfReplicaSpecs", f"is missing: name at least one replica type ({TYPES})"),
             rule(
                 f"{manager.format(s='self')} == {manager.format(s='oldSelf')}",
-                "runPolicy.managedBy is immutable: make another job to have it managed elsewhere",
+                "is immutable: make another job to have it managed elsewhere",
                 at=".runPolicy.managedBy",
             ),
         ],
@@ -100,7 +100,7 @@ def schema(version: str) -> Json:
             rule(
                 "oldSelf.hasValue() || size(self.metadata.name) <= 63"
                 " && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
-                "metadata.name must be a DNS-1035 label: lower-case letters, digits and '-', beginning with a letter,"
+                "must be a DNS-1035 label: lower-case letters, digits and '-', beginning with a letter,"
                 " at most 63 characters",
                 at=".metadata.name",
                 sees_before=True,
@@ -108,7 +108,7 @@ def schema(version: str) -> Json:
             rule(
                 f"!({has_names}) || {specs}.all(k, {specs}[k] == null || type({count}) != int || {count} < 1"
                 f" || {fits} || {is_as_before})",
-                "metadata.name is too long: the name of its last pod (name, type and index) would exceed 63"
+                "is too long: the name of its last pod (name, type and index) would exceed 63"
                 " characters: shorten the name",
                 at=".metadata.name",
                 sees_before=True,

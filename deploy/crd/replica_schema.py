@@ -71,7 +71,7 @@ def container() -> Json:
             "image": {"type": "string", "maxLength": LONGEST_TEXT},
         },
         "x-kubernetes-validations": [
-            rule("has(self.image) && self.image != ''", "image is missing: every container needs an image")
+            rule("has(self.image) && self.image != ''", "is missing: every container needs an image", at=".image")
         ],
     }
 
@@ -151,10 +151,10 @@ def replicas() -> Json:
     lower = "k.lowerAscii()"
     return {
         "type": "object",
-        "minProperties": 1,
         "maxProperties": MOST_TYPES,
         "additionalProperties": replica(),
         "x-kubernetes-validations": [
+            rule("size(self) > 0", f"is empty: name at least one replica type ({TYPES})"),
             _for_all(
                 f"!({lower} in {LOWER_TYPES})",
                 "true",
@@ -178,7 +178,7 @@ def replicas() -> Json:
                 f" && o.lowerAscii() != {lower})",
                 "true",
                 "has a Chief and a Master: at most one of the two may decide the job",
-                " is one of a Chief and a Master: at most one of the two may decide the job",
+                " cannot stand beside the other of Chief and Master: at most one of the two may decide the job",
             ),
             _for_all(
                 f"{lower} in ['chief', 'master'] && self[k] != null && has(self[k].replicas) && self[k].replicas != 1",

@@ -95,7 +95,7 @@ _TABLE: list[tuple[str, Callable[[Json], None], tuple[str, ...] | None]] = [
     ("two Masters", lambda m: add(m, "Master", replicas=2), ("spec.tfReplicaSpecs", "Master", "replicas must be 1")),
     ("no PS", lambda m: add(m, "PS", replicas=0), None),
     ("a null replica", lambda m: m["spec"]["tfReplicaSpecs"].update(PS=None), ("spec.tfReplicaSpecs", "PS", "null")),
-    ("no replica types", spec(tfReplicaSpecs={}), ("spec.tfReplicaSpecs",)),
+    ("no replica types", spec(tfReplicaSpecs={}), ("spec.tfReplicaSpecs", "name at least one")),
     ("no tfReplicaSpecs", lambda m: m["spec"].pop("tfReplicaSpecs"), ("spec.tfReplicaSpecs",)),
     ("no spec", lambda m: m.pop("spec"), ("spec",)),
     ("a list of replicas", spec(tfReplicaSpecs=[]), ("spec.tfReplicaSpecs",)),
