@@ -7,6 +7,7 @@ rests on, an Event's name says which decision it is of.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import OrderedDict
 from typing import Any, assert_never
@@ -48,6 +49,7 @@ class Actor:
         self._client = client
         self._settings = settings
         self._live: OrderedDict[str, Json] = OrderedDict()
+        self._looking: dict[str, asyncio.Lock] = {}
 
     async def carry_out(self, request: Request, now: Instant) -> Outcome:
         """Sends one action and says what came of it. `now` is the time for an Event."""
@@ -91,18 +93,25 @@ class Actor:
         return await self._client.request(method, path, timeout_seconds=REQUEST_SECONDS, **options)
 
     async def _live_job(self, request: Request) -> Json:
-        """The job as the API server has it: the log is redacted, so no pod is made from it."""
+        """The job as the API server has it: the log is redacted, so no pod is made from it. The creations of one burst
+        share one GET."""
         held = self._live.get(request.job_uid)
         if held is not None and held["metadata"].get("generation", 0) >= request.generation:
             self._live.move_to_end(request.job_uid)
             return held
+        lock = self._looking.setdefault(request.job_uid, asyncio.Lock())
+        async with lock:
+            if self._live.get(request.job_uid) is held:
+                self._live[request.job_uid] = await self._fetched(request)
+                if len(self._live) > LIVE_JOBS:
+                    self._looking.pop(self._live.popitem(last=False)[0], None)
+        return self._live.get(request.job_uid) or await self._fetched(request)
+
+    async def _fetched(self, request: Request) -> Json:
         answer = await self._request("GET", job_path(request.namespace, request.name))
         job: Json = answer.json()
         if job["metadata"]["uid"] != request.job_uid:
             raise NotFound(Status(404, "NotFound", "another TFJob has this name now"))
-        self._live[request.job_uid] = job
-        if len(self._live) > LIVE_JOBS:
-            self._live.popitem(last=False)
         return job
 
     async def _create(self, namespace: str, plural: str, manifest: Json, spec_hash: str | None = None) -> Outcome:

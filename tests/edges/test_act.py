@@ -122,6 +122,16 @@ async def test_a_pod_is_created_once_and_a_repeat_names_the_holder(target: Targe
     assert await target.names("pods") == ["a-worker-1"]
 
 
+async def test_the_creations_of_one_burst_share_one_look_at_the_job(target: Target) -> None:
+    before = target.client.request_count
+    burst = [actions.CreateService(ReplicaType.WORKER, index) for index in range(2)]
+    found = await asyncio.gather(target.act(CREATE), *(target.act(each) for each in burst))
+    assert {each.result for each in found} == {Result.DONE}
+    assert target.client.request_count - before == 1 + len(found)
+    await target.act(actions.CreatePod(ReplicaType.WORKER, 0, 1))
+    assert target.client.request_count - before == 2 + len(found), "the job was looked at again"
+
+
 async def test_a_service_is_created_headless(target: Target) -> None:
     done = await target.act(actions.CreateService(ReplicaType.WORKER, 0))
     assert done.result is Result.DONE
