@@ -77,7 +77,7 @@ def build() -> None:
         for tool, package in TOOLS.items():
             if (target / tool).is_file():
                 continue
-            print(f"Building {tool} (all three take about a quarter of an hour on two cores; once)", flush=True)
+            print(f"Building {tool} (all three take about ten minutes on two cores; once)", flush=True)
             with tempfile.TemporaryDirectory(dir=target) as half:
                 command = ["go", "build", "-trimpath", "-ldflags", _link_flags(tool), "-o", f"{half}/{tool}", package]
                 subprocess.run(command, cwd=MODULE, check=True)
