@@ -35,9 +35,7 @@ class Settings:
         CleanPodPolicy.RUNNING, "All|Running|None", "At the end the resources must be released (RULES §6)"
     )
     cluster_domain: str = setting("", "DNS suffix", "`.svc` resolves in every cluster", also="CUSTOM_CLUSTER_DOMAIN")
-    gang_scheduler: GangScheduler = setting(
-        GangScheduler.NONE, "volcano|scheduler-plugins", "Most clusters have none"
-    )
+    gang_scheduler: GangScheduler = setting(GangScheduler.NONE, "volcano|scheduler-plugins", "Most clusters have none")
     pod_finalizer: bool = setting(False, "true|false", "Resuming covers outages of about 5 minutes (DESIGN §6)")
     api_workers: int = setting(32, "requests at a time", "A job's pods start together; the server's limits still hold")
     inbox_bytes: int = setting(64 << 20, "bytes", "What is read while Postgres is away; then the watch is closed")
@@ -125,4 +123,7 @@ def _contradictions(settings: Settings) -> list[str]:
         problems.append("--database-url is not a Postgres URL: it begins with postgresql://")
     if settings.redaction_key_file and not settings.redaction_key_file.is_file():
         problems.append(f"--redaction-key-file: there is no file {settings.redaction_key_file}")
+    if settings.gang_scheduler is not GangScheduler.NONE:
+        # Marked pods would wait for ever for a PodGroup that nobody makes.
+        problems.append("$TFJOB_GANG_SCHEDULER: gang scheduling is not there yet: leave it unset")
     return problems
