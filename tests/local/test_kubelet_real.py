@@ -43,20 +43,26 @@ class RealLives:
         self.seen = asyncio.Condition()
 
     async def feed(self) -> None:
-        _, position = await self.api.list_pods()
+        listed, position = await self.api.list_pods()
+        for pod in listed:
+            await self.take("ADDED", pod)
         async for kind, pod in self.api.watch_pods(position):
-            name = pod["metadata"].get("name", "")
-            if kind == "BOOKMARK" or pod["metadata"]["namespace"] != self.namespace:
-                continue
-            if kind == "DELETED":
-                self.lives[name][1].cancel()
-            elif name in self.lives:
-                self.lives[name][0].see(pod)
-            else:
-                self.lives[name] = self.begun(pod)
-            async with self.seen:
-                self.versions.setdefault(name, []).append((kind, pod))
-                self.seen.notify_all()
+            if kind != "BOOKMARK":
+                await self.take(kind, pod)
+
+    async def take(self, kind: str, pod: Json) -> None:
+        if pod["metadata"]["namespace"] != self.namespace:
+            return
+        name = pod["metadata"]["name"]
+        if kind == "DELETED":
+            self.lives[name][1].cancel()
+        elif name in self.lives:
+            self.lives[name][0].see(pod)
+        else:
+            self.lives[name] = self.begun(pod)
+        async with self.seen:
+            self.versions.setdefault(name, []).append((kind, pod))
+            self.seen.notify_all()
 
     def begun(self, pod: Json) -> tuple[PodLife, asyncio.Task[None]]:
         folder = self.folder / pod["metadata"]["name"]
