@@ -10,6 +10,7 @@ import itertools
 import shutil
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
@@ -64,12 +65,19 @@ async def template_database(postgres: EmbeddedPostgres) -> str:
     return _TEMPLATE
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def database_url(postgres: EmbeddedPostgres, template_database: str) -> AsyncIterator[str]:
-    """The URL of a database of this test alone, with the newest schema; dropped after the test."""
+@asynccontextmanager
+async def fresh_database(postgres: EmbeddedPostgres, template_database: str) -> AsyncIterator[str]:
+    """The URL of a new database with the newest schema, for as long as it is used."""
     name = f"test_{next(_numbers)}"
     await _execute(postgres, f'CREATE DATABASE "{name}" TEMPLATE "{template_database}"')
     try:
         yield url_of(postgres, name)
     finally:
         await _execute(postgres, f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def database_url(postgres: EmbeddedPostgres, template_database: str) -> AsyncIterator[str]:
+    """The URL of a database of this test alone, with the newest schema; dropped after the test."""
+    async with fresh_database(postgres, template_database) as url:
+        yield url

@@ -14,7 +14,7 @@ import msgspec
 from controller.fold.spec import MAIN_CONTAINER
 from controller.fold.state import JobState
 from controller.model.replicas import SlotId, replica_type_of, slot_of
-from controller.scenario.play import PurePlayer
+from controller.scenario.seen import Seen
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class Difference(msgspec.Struct, frozen=True):
         return f"{self.key}: expected {_plain(self.expected)}, got {_plain(self.got)}"
 
 
-def differences(expected: dict[str, Any], player: PurePlayer) -> list[Difference]:
+def differences(expected: dict[str, Any], player: Seen) -> list[Difference]:
     """Every key of an `expect` that does not hold."""
     status = (player.job_body() or {}).get("status") or {}
     found: list[Difference] = []
@@ -37,7 +37,7 @@ def differences(expected: dict[str, Any], player: PurePlayer) -> list[Difference
     return found
 
 
-def refusals(step: dict[str, Any], player: PurePlayer) -> list[Difference]:
+def refusals(step: dict[str, Any], player: Seen) -> list[Difference]:
     """The same for a `submit`: what admission says to another manifest."""
     said = player.admission(step["job"])
     expected, text = step["expect"], "; ".join(said)
@@ -59,7 +59,7 @@ def _entries(status: Status) -> dict[str, Status]:
     return {entry["type"]: entry for entry in status.get("conditions") or ()}
 
 
-def _state(wanted: str, status: Status, _player: PurePlayer) -> list[Difference]:
+def _state(wanted: str, status: Status, _player: Seen) -> list[Difference]:
     conditions = status.get("conditions") or [{}]
     last = conditions[-1]
     is_right = last.get("type") == wanted and last.get("status") == "True"
@@ -67,13 +67,13 @@ def _state(wanted: str, status: Status, _player: PurePlayer) -> list[Difference]
     return [] if is_right else [Difference("state", wanted, got)]
 
 
-def _conditions(wanted: Status, status: Status, _player: PurePlayer) -> list[Difference]:
+def _conditions(wanted: Status, status: Status, _player: Seen) -> list[Difference]:
     entries = _entries(status)
     got = {kind: entries.get(kind, {}).get("status", "absent") for kind in wanted}
     return [Difference(f"conditions.{kind}", each, got[kind]) for kind, each in wanted.items() if got[kind] != each]
 
 
-def _reason(wanted: Status, status: Status, _player: PurePlayer) -> list[Difference]:
+def _reason(wanted: Status, status: Status, _player: Seen) -> list[Difference]:
     entries = _entries(status)
     return [
         Difference(f"reason.{kind}", each, entries.get(kind, {}).get("reason"))
@@ -82,7 +82,7 @@ def _reason(wanted: Status, status: Status, _player: PurePlayer) -> list[Differe
     ]
 
 
-def _message(wanted: Status, status: Status, _player: PurePlayer) -> list[Difference]:
+def _message(wanted: Status, status: Status, _player: Seen) -> list[Difference]:
     entries = _entries(status)
     return [
         Difference(f"message.{kind}", word, entries.get(kind, {}).get("message", ""))
@@ -92,7 +92,7 @@ def _message(wanted: Status, status: Status, _player: PurePlayer) -> list[Differ
     ]
 
 
-def _replicas(wanted: Status, status: Status, _player: PurePlayer) -> list[Difference]:
+def _replicas(wanted: Status, status: Status, _player: Seen) -> list[Difference]:
     counts = status.get("replicaStatuses") or {}
     return [
         Difference(f"replicas.{kind}.{key}", number, counts.get(kind, {}).get(key, 0))
@@ -102,23 +102,23 @@ def _replicas(wanted: Status, status: Status, _player: PurePlayer) -> list[Diffe
     ]
 
 
-_Check = Callable[[Any, Status, PurePlayer], list[Difference]]
+_Check = Callable[[Any, Status, Seen], list[Difference]]
 
 
 def _exactly(kind: str, key: str) -> _Check:
-    def check(wanted: list[str], _status: Status, player: PurePlayer) -> list[Difference]:
+    def check(wanted: list[str], _status: Status, player: Seen) -> list[Difference]:
         got = [str(slot) for slot in sorted(player.objects(kind), key=SlotId.order)]
         return [] if sorted(got) == sorted(wanted) else [Difference(key, wanted, got)]
 
     return check
 
 
-def _pods_absent(wanted: list[str], _status: Status, player: PurePlayer) -> list[Difference]:
+def _pods_absent(wanted: list[str], _status: Status, player: Seen) -> list[Difference]:
     there = {str(slot) for slot in player.objects("Pod")} & set(wanted)
     return [Difference("pods_absent", wanted, f"{sorted(there)} are there")] if there else []
 
 
-def _attempts(wanted: dict[str, int], _status: Status, player: PurePlayer) -> list[Difference]:
+def _attempts(wanted: dict[str, int], _status: Status, player: Seen) -> list[Difference]:
     state = player.state()
     got = {str(slot.id): slot.attempts for slot in state.slots.values()} if state else {}
     return [
@@ -128,7 +128,7 @@ def _attempts(wanted: dict[str, int], _status: Status, player: PurePlayer) -> li
     ]
 
 
-def _retries(wanted: dict[str, int], status: Status, _player: PurePlayer) -> list[Difference]:
+def _retries(wanted: dict[str, int], status: Status, _player: Seen) -> list[Difference]:
     got = {replica_type_of(kind): count for kind, count in (status.get("restarts") or {}).items()}
     return [
         Difference(f"retries.{kind}", number, got.get(replica_type_of(kind), 0))
@@ -138,18 +138,18 @@ def _retries(wanted: dict[str, int], status: Status, _player: PurePlayer) -> lis
 
 
 def _is_set(key: str) -> _Check:
-    def check(wanted: str, status: Status, _player: PurePlayer) -> list[Difference]:
+    def check(wanted: str, status: Status, _player: Seen) -> list[Difference]:
         return [] if (key in status) == (wanted == "set") else [Difference(key, wanted, status.get(key, "unset"))]
 
     return check
 
 
-def _job(wanted: str, _status: Status, player: PurePlayer) -> list[Difference]:
+def _job(wanted: str, _status: Status, player: Seen) -> list[Difference]:
     got = "present" if player.job_body() else "absent"
     return [] if got == wanted else [Difference("job", wanted, got)]
 
 
-def _tf_config(wanted: dict[str, Any], _status: Status, player: PurePlayer) -> list[Difference]:
+def _tf_config(wanted: dict[str, Any], _status: Status, player: Seen) -> list[Difference]:
     got = {slot: _tf_config_of(_newest(slot, player)) for slot in wanted}
     return [Difference(f"tf_config.{slot}", each, got[slot]) for slot, each in wanted.items() if got[slot] != each]
 
@@ -171,7 +171,7 @@ def _tf_config_of(pod: dict[str, Any] | None) -> Any:
         return text
 
 
-def _labels(wanted: dict[str, dict[str, str]], _status: Status, player: PurePlayer) -> list[Difference]:
+def _labels(wanted: dict[str, dict[str, str]], _status: Status, player: Seen) -> list[Difference]:
     found = []
     for slot, each in wanted.items():
         pod = _newest(slot, player)
@@ -184,17 +184,17 @@ def _labels(wanted: dict[str, dict[str, str]], _status: Status, player: PurePlay
     return found
 
 
-def _newest(slot: str, player: PurePlayer) -> dict[str, Any] | None:
+def _newest(slot: str, player: Seen) -> dict[str, Any] | None:
     found = slot_of(slot)
     return player.newest_pod(found) if found else None
 
 
-def _events(wanted: list[str], _status: Status, player: PurePlayer) -> list[Difference]:
+def _events(wanted: list[str], _status: Status, player: Seen) -> list[Difference]:
     missing = [reason for reason in wanted if reason not in player.notices()]
     return [Difference("events", missing, player.notices())] if missing else []
 
 
-def _why(wanted: list[str], status: Status, player: PurePlayer) -> list[Difference]:
+def _why(wanted: list[str], status: Status, player: Seen) -> list[Difference]:
     text = why_words(status or player.status() or {}, player.state())
     return [Difference("why", word, text) for word in wanted if word not in text]
 
@@ -211,13 +211,13 @@ def why_words(status: Status, state: JobState | None) -> str:
     return "; ".join(words)
 
 
-def _accepted(wanted: bool, _status: Status, player: PurePlayer) -> list[Difference]:
+def _accepted(wanted: bool, _status: Status, player: Seen) -> list[Difference]:
     """A job that stands on the API server was accepted; without admission every one is."""
     got = player.job_body() is not None
     return [] if got == wanted else [Difference("accepted", wanted, got)]
 
 
-def _error(wanted: list[str], _status: Status, player: PurePlayer) -> list[Difference]:
+def _error(wanted: list[str], _status: Status, player: Seen) -> list[Difference]:
     text = "; ".join(player.admission(player.manifest))
     return [Difference("error", word, text) for word in wanted if word not in text]
 

@@ -68,9 +68,13 @@ class History:
         """Appends one event and folds it."""
         self._position += 1
         event = Event(position=self._position, observed_at=at, op=op, fact=fact, uid=uid, **envelope)  # type: ignore[arg-type]
+        self.take(event)
+        return event
+
+    def take(self, event: Event) -> None:
+        """Folds the event that comes next in the log."""
         self.events.append(event)
         self._fold(event)
-        return event
 
     def observe(self, change: Change, at: Instant, op: Op | None = None) -> None:
         """A version of an object that a watch or a list showed; an older or equal one changes nothing."""

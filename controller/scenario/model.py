@@ -5,6 +5,7 @@ Out: frozen values. Never: I/O.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 
@@ -25,6 +26,17 @@ class Scenario(NamedTuple):
     settings: dict[str, Any]
     steps: tuple[Step, ...]
     only: tuple[str, ...]
+
+    def is_for(self, way: str) -> bool:
+        """Whether this way of running (core, local, cluster) makes sense for it."""
+        return not self.only or way in self.only
+
+    def all_steps(self) -> Iterator[Step]:
+        """Its steps, those inside a gap included, in order."""
+        for step in self.steps:
+            yield step
+            if step.verb == "gap":
+                yield from step.value
 
 
 class WrongStep(Exception):

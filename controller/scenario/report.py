@@ -14,12 +14,11 @@ from controller.history.describe import described
 from controller.model.events import ActionSettled, Decided, Event
 from controller.model.instants import micro_text_of
 from controller.scenario.compare import Difference, differences, refusals
-from controller.scenario.model import Step, WrongStep
+from controller.scenario.history import History
+from controller.scenario.model import Scenario, Step, WrongStep
 from controller.scenario.parse import malformed, parse_file
 from controller.scenario.play import PurePlayer
-
-WAY = "core"
-"""The way of running that this is, as `only` names it."""
+from controller.scenario.seen import Seen
 
 
 class StepResult(msgspec.Struct, frozen=True):
@@ -73,46 +72,69 @@ class FileResult(msgspec.Struct, frozen=True):
     left_out: str | None = None
 
 
+class Recorder:
+    """Takes a player's steps down as they are played."""
+
+    def __init__(self, file: Path, scenario: Scenario, player: Seen, *, is_verbose: bool) -> None:
+        self._file = file
+        self._scenario = scenario
+        self._player = player
+        self._is_verbose = is_verbose
+        self._steps: list[StepResult] = []
+
+    def on_expect(self, step: Step) -> None:
+        """Compares what an `expect` or `submit` says with what is there."""
+        compared = differences if step.verb == "expect" else refusals
+        found = compared(step.value, self._player)
+        self._steps.append(StepResult(step.path, step.verb, not found, tuple(found), self._shown()))
+
+    def on_step(self, step: Step) -> None:
+        """Notes a step that expects nothing."""
+        self._steps.append(StepResult(step.path, step.verb, status=self._shown()))
+
+    def result(self, fault: Exception | None) -> FileResult:
+        """The file's result. `fault` is what the play died of. Raises Malformed for a step that cannot be."""
+        if isinstance(fault, WrongStep):
+            raise malformed(self._file, fault.path, str(fault)) from None
+        history = self._player.history
+        return FileResult(
+            file=str(self._file),
+            title=self._scenario.title,
+            held=fault is None and all(step.held is not False for step in self._steps),
+            steps=tuple(self._steps),
+            status=self._player.status(),
+            transitions=_transitions(history),
+            actions=_actions(history),
+            error=f"{type(fault).__name__}: {fault}" if fault else None,
+        )
+
+    def _shown(self) -> dict[str, Any] | None:
+        # A new status object is made at each write, so that this one stays as it is.
+        return self._player.status() if self._is_verbose else None
+
+
+def left_out(file: Path, scenario: Scenario, why: str) -> FileResult:
+    """The result of a file that is not played."""
+    return FileResult(str(file), scenario.title, True, left_out=why)
+
+
 def play_file(file: Path, *, is_verbose: bool = False) -> FileResult:
     """Plays one file against the pure core. Raises Malformed for what is no scenario, or a step that cannot be."""
     scenario = parse_file(file)
-    if scenario.only and WAY not in scenario.only:
-        return FileResult(str(file), scenario.title, True, left_out=f"only for {', '.join(scenario.only)}")
+    if not scenario.is_for("core"):
+        return left_out(file, scenario, f"only for {', '.join(scenario.only)}")
     player = PurePlayer(scenario)
-    results: list[StepResult] = []
-
-    def on_expect(step: Step) -> None:
-        found = differences(step.value, player) if step.verb == "expect" else refusals(step.value, player)
-        results.append(StepResult(step.path, step.verb, not found, tuple(found), shown()))
-
-    def on_step(step: Step) -> None:
-        results.append(StepResult(step.path, step.verb, status=shown()))
-
-    def shown() -> dict[str, Any] | None:
-        # A new status object is made at each write, so that this one stays as it is.
-        return player.status() if is_verbose else None
-
-    error = None
+    recorder = Recorder(file, scenario, player, is_verbose=is_verbose)
+    fault = None
     try:
-        player.run(on_expect, on_step)
-    except WrongStep as wrong:
-        raise malformed(file, wrong.path, str(wrong)) from None
-    except Exception as fault:
-        error = f"{type(fault).__name__}: {fault}"
-    return FileResult(
-        file=str(file),
-        title=scenario.title,
-        held=error is None and all(step.held is not False for step in results),
-        steps=tuple(results),
-        status=player.status(),
-        transitions=_transitions(player),
-        actions=_actions(player),
-        error=error,
-    )
+        player.run(recorder.on_expect, recorder.on_step)
+    except Exception as error:
+        fault = error
+    return recorder.result(fault)
 
 
-def _transitions(player: PurePlayer) -> tuple[TransitionResult, ...]:
-    events = {event.position: event for event in player.history.events}
+def _transitions(history: History) -> tuple[TransitionResult, ...]:
+    events = {event.position: event for event in history.events}
     return tuple(
         TransitionResult(
             job_uid=uid,
@@ -125,14 +147,14 @@ def _transitions(player: PurePlayer) -> tuple[TransitionResult, ...]:
             cause=_words(events.get(each.position)),
             by_gap=each.by_gap,
         )
-        for uid, each in player.history.transitions
+        for uid, each in history.transitions
     )
 
 
-def _actions(player: PurePlayer) -> tuple[ActionResult, ...]:
+def _actions(history: History) -> tuple[ActionResult, ...]:
     outcomes = {
         (event.fact.decided_position, event.fact.ordinal): msgspec.to_builtins(event.fact.outcome)
-        for event in player.history.events
+        for event in history.events
         if isinstance(event.fact, ActionSettled)
     }
     return tuple(
@@ -143,7 +165,7 @@ def _actions(player: PurePlayer) -> tuple[ActionResult, ...]:
             action=msgspec.to_builtins(action),
             outcome=outcomes.get((event.position, ordinal)),
         )
-        for event in player.history.events
+        for event in history.events
         if isinstance(event.fact, Decided)
         for ordinal, action in enumerate(event.fact.actions)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from controller.cli import app
 from controller.errors import UserError
+from controller.local.apiserver import LocalApiServer
 
 CASE = """\
 title: a case
@@ -149,3 +151,62 @@ def test_verbose_shows_the_status_after_every_step(tmp_path: Path) -> None:
     ]  # fmt: skip
     # The status after a step is that of its time, not the last one.
     assert '"Succeeded"' not in lines[1] and '"Succeeded"' in lines[3]
+
+
+def test_on_the_local_api_server(tmp_path: Path) -> None:
+    wrong = CASE.replace("state: Succeeded", "state: Failed")
+    files = [write(tmp_path, "a.yaml", CASE), write(tmp_path, "b.yaml", wrong), write(tmp_path, "c.yaml", "title: x\n")]
+    files.append(write(tmp_path, "d.yaml", CASE.replace("steps:", "steps:\n  - after: 1h")))
+    result = runner.invoke(app, ["simulate", "--local", *files])
+    assert result.exit_code == 2
+    assert result.stdout == (
+        f"held      {files[0]}: a case (2 expectations)\n"
+        f"DIFFERED  {files[1]}: a case (1 of 2 expectations held)\n"
+        "    steps[3]: state: expected Failed, got Succeeded (True)\n"
+        f"left out  {files[3]}: a case (waits 1h; --max-wait is 15 s)\n"
+        "1 held, 1 differed, 1 malformed, 1 left out\n"
+    )
+    assert result.stderr == f"{files[2]}:1: file: needs the key steps\n"
+
+
+def test_a_mistake_of_the_file_is_one_on_an_api_server_as_well(tmp_path: Path) -> None:
+    wrong = CASE.replace("worker-0: Succeeded", "worker-7: Succeeded")
+    result = runner.invoke(app, ["simulate", "--local", write(tmp_path, "a.yaml", wrong)])
+    assert result.exit_code == 2
+    assert result.stderr == f"{tmp_path}/a.yaml:9: steps[2].pods: worker-7 has no pod to report Succeeded of\n"
+
+
+def test_a_live_run_tells_what_was_asked_for(tmp_path: Path) -> None:
+    result = runner.invoke(app, ["simulate", "--local", "--json", "-v", write(tmp_path, "a.yaml", CASE)])
+    told = json.loads(result.stdout)
+    assert [step["held"] for step in told["steps"]] == [None, True, None, True]
+    assert told["status"]["conditions"][-1]["type"] == "Succeeded"
+    changes = [(each["type"], each["status"]) for each in told["transitions"]]
+    assert changes == [("Created", "True"), ("Running", "True"), ("Running", "False"), ("Succeeded", "True")]
+    created = [each["outcome"] for each in told["actions"] if each["action"]["action"] == "CreatePod"]
+    assert [outcome["code"] for outcome in created] == [201, 201]
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--local", "--cluster"], "--local and --cluster are two ways: name one"),
+        (["--local", "--context", "x"], "--kubeconfig and --context go with --cluster"),
+    ],
+)
+def test_ways_that_contradict_each_other(flags: list[str], said: str, tmp_path: Path) -> None:
+    result = runner.invoke(app, ["simulate", *flags, write(tmp_path, "a.yaml", CASE)])
+    assert isinstance(result.exception, UserError) and str(result.exception) == said
+
+
+async def test_a_cluster_without_the_crd_is_said(tmp_path: Path) -> None:
+    server = LocalApiServer()
+    await server.start()
+    try:
+        kubeconfig = write(tmp_path, "kubeconfig", json.dumps(server.kubeconfig()))
+        arguments = ["simulate", "--cluster", "--kubeconfig", kubeconfig, write(tmp_path, "a.yaml", CASE)]
+        result = await asyncio.to_thread(runner.invoke, app, arguments)
+    finally:
+        await server.stop()
+    assert isinstance(result.exception, UserError)
+    assert "serves no TFJobs: kubectl apply --server-side -f deploy/crd/tfjob.yaml" in str(result.exception)
