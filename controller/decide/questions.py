@@ -9,6 +9,7 @@ from typing import assert_never
 
 from controller.decide.agenda import wants_to_run
 from controller.fold.state import JobState
+from controller.fold.whose import slot_of_pod, slot_of_service
 from controller.model import actions
 from controller.model.actions import Action
 from controller.model.replicas import SlotId
@@ -39,13 +40,12 @@ def is_wanted(state: JobState, action: Action) -> bool:
         case actions.CreateService(type=kind, index=index):
             slot = state.slots.get(SlotId(kind, index))
             return slot is not None and slot.service is None and wants_to_run(state, slot)
-        case actions.DeletePod(uid=uid):
-            return uid in state.strays or any(
-                slot.attempt is not None and slot.attempt.uid == uid and not slot.attempt.is_gone
-                for slot in state.slots.values()
-            )
-        case actions.DeleteService(uid=uid):
-            return any(slot.service is not None and slot.service.uid == uid for slot in state.slots.values())
+        case actions.DeletePod(name=name, uid=uid):
+            slot = slot_of_pod(state, name, uid)
+            is_there = slot is not None and slot.attempt is not None and not slot.attempt.is_gone
+            return is_there or uid in state.strays
+        case actions.DeleteService(name=name, uid=uid):
+            return slot_of_service(state, name, uid) is not None
         case actions.PatchStatus():
             return not state.is_adopted_end
         case actions.DeleteJob():

@@ -5,7 +5,8 @@ In: a state. Out: the next state. Never: a change of the state that came in, or 
 
 from __future__ import annotations
 
-import copy
+from functools import lru_cache
+from operator import add
 
 import msgspec
 
@@ -19,24 +20,23 @@ _replace = msgspec.structs.replace
 class Draft:
     """`state` may be written to; dict fields only through `own`. `touched` are the slots that changed, None: all."""
 
-    __slots__ = ("_owned", "has_moved", "judged", "state", "touched")
+    __slots__ = ("_before", "has_moved", "judged", "state", "touched")
 
     def __init__(self, state: JobState) -> None:
-        self.state: JobState = copy.copy(state)
+        self._before = state
+        self.state: JobState = _replace(state)
         self.touched: set[SlotId] | None = set()
         self.has_moved = False
         """Something changed that a condition may rest on."""
         self.judged: list[SlotId] = []
         """Slots whose newest attempt's end was judged in this draft."""
-        self._owned: set[str] = set()
 
     def own(self, field: str) -> dict[object, object]:
-        """A dict field, copied once in this draft, to be written to."""
+        """A dict field to be written to: copied while it is still the one of the state that came in."""
         held: dict[object, object] = getattr(self.state, field)
-        if field not in self._owned:
-            held = dict(held)
+        if held is getattr(self._before, field):
+            held = held.copy()
             setattr(self.state, field, held)
-            self._owned.add(field)
         return held
 
     def slot(self, slot_id: SlotId) -> Slot:
@@ -53,10 +53,12 @@ class Draft:
         self.own("slots")[slot_id] = slot
         if self.touched is not None:
             self.touched.add(slot_id)
-        is_new = before is None or before.attempts != slot.attempts or before.verdict is not slot.verdict
-        if is_new:
-            self.state.is_status_dirty = True
-        if is_new or before is None or before.retry is not slot.retry or _crash_of(before) != _crash_of(slot):
+        if before is None or before.attempts != slot.attempts or before.verdict is not slot.verdict:
+            self.has_moved = self.state.is_status_dirty = True
+        elif before.attempt is slot.attempt and before.retry is slot.retry:
+            # Its service, or what is in flight: no condition and no count rests on that.
+            return
+        elif before.retry is not slot.retry or _crash_of(before) != _crash_of(slot):
             self.has_moved = True
         old, new = (_face(before) if before is not None else 0), _face(slot)
         if old != new:
@@ -78,7 +80,6 @@ class Draft:
     def retally(self) -> None:
         """Counts every slot anew, after the replicas changed."""
         self.state.tallies = tallies_of(self.state)
-        self._owned.add("tallies")
 
 
 def tallies_of(state: JobState) -> dict[ReplicaType, Tally]:
@@ -92,10 +93,14 @@ def tallies_of(state: JobState) -> dict[ReplicaType, Tally]:
 
 def _moved(tally: Tally, old: int, new: int) -> Tally:
     """The tally after one slot's face changed from `old` to `new`."""
-    counts = [
-        count + (new >> bit & 1) - (old >> bit & 1) for bit, count in enumerate(msgspec.structs.astuple(tally)[1:])
-    ]
-    return Tally(tally.total, *counts)
+    return Tally(*map(add, msgspec.structs.astuple(tally), _difference(old, new)))
+
+
+@lru_cache(maxsize=1024)
+def _difference(old: int, new: int) -> tuple[int, ...]:
+    """What is added to each field of a tally."""
+    bits = range(len(Tally.__struct_fields__) - 1)
+    return (0, *((new >> bit & 1) - (old >> bit & 1) for bit in bits))
 
 
 def _crash_of(slot: Slot) -> tuple[bool, int | None, int]:
@@ -106,14 +111,14 @@ def _crash_of(slot: Slot) -> tuple[bool, int | None, int]:
 
 def _face(slot: Slot) -> int:
     """What a slot adds to its type's tally: a bit for each field after `total`, in their order (RULES §4.2, §5)."""
-    attempt = slot.attempt
-    retry = slot.retry
+    attempt, retry = slot.attempt, slot.retry
     face = 256 if slot.attempts else 0
     is_live = attempt is not None and attempt.ending is None and not attempt.is_gone
-    is_crashing = is_live and attempt is not None and attempt.is_crashing
-    if retry is not None or is_crashing:
-        face |= 32 | (64 if is_crashing else 0)
-    elif is_live and attempt is not None and attempt.phase == "Running":
+    if attempt is not None and is_live and attempt.is_crashing:
+        face |= 32 | 64
+    elif retry is not None:
+        face |= 32
+    elif attempt is not None and is_live and attempt.phase == "Running":
         face |= 1 | 128
         if attempt.terminating_at is None and not attempt.stop_asked_at:
             face |= 2

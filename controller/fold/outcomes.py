@@ -14,6 +14,7 @@ from controller.fold.draft import Draft, replace_slot
 from controller.fold.judge import series_seconds
 from controller.fold.pods import born
 from controller.fold.state import Pause, Refusal, ServiceSeen, Slot
+from controller.fold.whose import slot_of_pod, slot_of_service
 from controller.model import actions
 from controller.model.actions import Action, Outcome, Result
 from controller.model.events import ActionSettled, Decided, Event
@@ -64,59 +65,57 @@ def _ask(draft: Draft, action: Action, at: Instant) -> None:
             draft.put(replace_slot(slot, is_creating=True))
         case actions.CreateService(type=kind, index=index):
             draft.put(replace_slot(draft.slot(SlotId(kind, index)), is_creating_service=True))
-        case actions.DeletePod(uid=uid):
-            _ask_pod(draft, uid, at)
-        case actions.DeleteService(uid=uid):
-            for slot in list(state.slots.values()):
-                if slot.service and slot.service.uid == uid:
-                    draft.put(replace_slot(slot, service=_replace(slot.service, is_delete_asked=True)))
+        case actions.DeletePod(name=name, uid=uid):
+            _ask_pod(draft, name, uid, at)
+        case actions.DeleteService():
+            _mark_service(draft, action, is_asked=True)
         case actions.DeleteOwned(kind=kind_name):
             for slot in list(state.slots.values()):
                 if kind_name == "pods" and slot.attempt and not slot.attempt.is_gone:
-                    _ask_pod(draft, slot.attempt.uid, at)
+                    _ask_pod(draft, slot.attempt.name, slot.attempt.uid, at)
                 if kind_name == "services" and slot.service:
                     draft.put(replace_slot(slot, service=_replace(slot.service, is_delete_asked=True)))
-            for uid in list(state.strays) if kind_name == "pods" else ():
-                _ask_pod(draft, uid, at)
+            for uid, stray in list(state.strays.items()) if kind_name == "pods" else ():
+                _ask_pod(draft, stray.name, uid, at)
         case actions.EmitNotice():
             state.notices = tuple(notice for notice in state.notices if notice != action)
         case actions.DeleteJob():
             state.is_delete_asked = True
         case actions.PatchStatus():
             state.is_status_asked, state.is_status_urgent, state.is_status_wanted = True, False, False
-        case actions.ReleasePod(uid=uid):
-            _mark_release(draft, uid, is_asked=True)
+        case actions.ReleasePod():
+            _mark_release(draft, action, is_asked=True)
         case actions.CreatePodGroup() | actions.DeletePodGroup():
             pass
         case _ as never:
             assert_never(never)
 
 
-def _ask_pod(draft: Draft, uid: str, at: Instant) -> None:
+def _ask_pod(draft: Draft, name: str, uid: str, at: Instant) -> None:
     if uid in draft.state.strays:
         draft.own("strays")[uid] = _replace(draft.state.strays[uid], is_delete_asked=True)
         return
-    slot = _slot_of_uid(draft, uid)
+    slot = slot_of_pod(draft.state, name, uid)
     if slot and slot.attempt and not slot.attempt.stop_asked_at:
         # An end that was observed before this event is no stop (RULES §11).
         attempt = _replace(slot.attempt, stop_asked_at=at, is_stop=slot.attempt.ending is None)
         draft.put(replace_slot(slot, attempt=attempt))
 
 
-def _mark_release(draft: Draft, uid: str, *, is_asked: bool) -> None:
+def _mark_release(draft: Draft, action: actions.ReleasePod, *, is_asked: bool) -> None:
+    name, uid = action.name, action.uid
     if uid in draft.state.strays:
         draft.own("strays")[uid] = _replace(draft.state.strays[uid], is_release_asked=is_asked)
         return
-    slot = _slot_of_uid(draft, uid)
+    slot = slot_of_pod(draft.state, name, uid)
     if slot and slot.attempt:
         draft.put(replace_slot(slot, attempt=_replace(slot.attempt, is_release_asked=is_asked)))
 
 
-def _slot_of_uid(draft: Draft, uid: str) -> Slot | None:
-    for slot in draft.state.slots.values():
-        if slot.attempt and slot.attempt.uid == uid:
-            return slot
-    return None
+def _mark_service(draft: Draft, action: actions.DeleteService, *, is_asked: bool) -> None:
+    slot = slot_of_service(draft.state, action.name, action.uid)
+    if slot and slot.service:
+        draft.put(replace_slot(slot, service=_replace(slot.service, is_delete_asked=is_asked)))
 
 
 def _settle(draft: Draft, action: Action, outcome: Outcome, at: Instant) -> None:
@@ -127,15 +126,13 @@ def _settle(draft: Draft, action: Action, outcome: Outcome, at: Instant) -> None
             draft.put(_pod_created(draft, draft.slot(SlotId(kind, index)), outcome, at))
         case actions.CreateService(type=kind, index=index):
             draft.put(_service_created(draft, draft.slot(SlotId(kind, index)), outcome, at))
-        case actions.DeletePod(uid=uid):
+        case actions.DeletePod(name=name, uid=uid):
             if not is_done:
-                _unask_pod(draft, uid)
+                _unask_pod(draft, name, uid)
                 _pause(draft, outcome, at)
-        case actions.DeleteService(uid=uid):
-            for slot in list(state.slots.values()):
-                if not is_done and slot.service and slot.service.uid == uid:
-                    draft.put(replace_slot(slot, service=_replace(slot.service, is_delete_asked=False)))
+        case actions.DeleteService():
             if not is_done:
+                _mark_service(draft, action, is_asked=False)
                 _pause(draft, outcome, at)
         case actions.DeleteOwned(kind=kind_name):
             if not is_done:
@@ -150,8 +147,8 @@ def _settle(draft: Draft, action: Action, outcome: Outcome, at: Instant) -> None
                 _pause(draft, outcome, at)
         case actions.EmitNotice():
             pass
-        case actions.ReleasePod(uid=uid):
-            _mark_release(draft, uid, is_asked=is_done)
+        case actions.ReleasePod():
+            _mark_release(draft, action, is_asked=is_done)
             if not is_done:
                 _pause(draft, outcome, at)
         case actions.CreatePodGroup() | actions.DeletePodGroup():
@@ -210,11 +207,11 @@ def _refusal(draft: Draft, before: Refusal | None, outcome: Outcome, name: str, 
     )
 
 
-def _unask_pod(draft: Draft, uid: str) -> None:
+def _unask_pod(draft: Draft, name: str, uid: str) -> None:
     if uid in draft.state.strays:
         draft.own("strays")[uid] = _replace(draft.state.strays[uid], is_delete_asked=False)
         return
-    slot = _slot_of_uid(draft, uid)
+    slot = slot_of_pod(draft.state, name, uid)
     if slot and slot.attempt:
         draft.put(replace_slot(slot, attempt=_replace(slot.attempt, stop_asked_at=None, is_stop=False)))
 
@@ -222,7 +219,7 @@ def _unask_pod(draft: Draft, uid: str) -> None:
 def _unask_all(draft: Draft, kind: str) -> None:
     for slot in list(draft.state.slots.values()):
         if kind == "pods" and slot.attempt and slot.attempt.stop_asked_at and not slot.attempt.is_gone:
-            _unask_pod(draft, slot.attempt.uid)
+            _unask_pod(draft, slot.attempt.name, slot.attempt.uid)
         if kind == "services" and slot.service:
             draft.put(replace_slot(slot, service=_replace(slot.service, is_delete_asked=False)))
 

@@ -17,6 +17,7 @@ from controller.fold.judge import BACKOFF_LIMIT_EXCEEDED, count_retries, goes_ov
 from controller.fold.state import Attempt, End, Ending, Failure, Slot, Stray
 from controller.fold.strays import add_stray, observe_stray
 from controller.fold.waiting import waits_of
+from controller.fold.whose import slot_of_pod
 from controller.model.actions import Because, Holder
 from controller.model.events import DELETIONS, SYNCS, Event, Op
 from controller.model.instants import SECOND, instant_of
@@ -82,11 +83,9 @@ def _observe_lost(draft: Draft, event: Event, pod: Pod) -> None:
     if event.uid in draft.state.strays:
         draft.own("strays").pop(event.uid)
         return
-    for slot in draft.state.slots.values():
-        attempt = slot.attempt
-        if attempt is None or attempt.uid != event.uid:
-            continue
-        _lose(draft, event, slot, attempt)
+    slot = slot_of_pod(draft.state, event.name, event.uid)
+    if slot is not None and slot.attempt is not None:
+        _lose(draft, event, slot, slot.attempt)
         return
     observe_bystander(draft, event, "pod", pod.metadata, None)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from controller.fold.draft import Draft, replace_slot
 from controller.fold.pods import observe_bystander, slot_of_labels
 from controller.fold.state import ServiceSeen
+from controller.fold.whose import slot_of_service
 from controller.model.events import DELETIONS, Event, Op
 from controller.model.names import JOB_UID_LABEL
 from controller.model.objects import Service
@@ -56,8 +57,8 @@ def lose_unlisted_services(draft: Draft, since: int) -> None:
 
 def _observe_lost(draft: Draft, event: Event, service: Service) -> None:
     """A service that a relist found gone: nothing is known of it but its name and uid."""
-    for slot in draft.state.slots.values():
-        if slot.service is not None and slot.service.uid == event.uid:
-            draft.put(replace_slot(slot, service=None))
-            return
+    slot = slot_of_service(draft.state, event.name, event.uid)
+    if slot is not None:
+        draft.put(replace_slot(slot, service=None))
+        return
     observe_bystander(draft, event, "service", service.metadata, None)

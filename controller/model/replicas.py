@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -44,6 +45,7 @@ class SlotId(NamedTuple):
         return TYPE_ORDER[self.type], self.index
 
 
+@lru_cache(maxsize=16384)
 def slot_of(text: str) -> SlotId | None:
     """The slot that `worker-0` names; None when it names none."""
     kind, dash, index = text.rpartition("-")
