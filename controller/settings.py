@@ -37,6 +37,15 @@ class Settings:
     cluster_domain: str = setting("", "DNS suffix", "`.svc` resolves in every cluster", also="CUSTOM_CLUSTER_DOMAIN")
     gang_scheduler: GangScheduler = setting(GangScheduler.NONE, "volcano|scheduler-plugins", "Most clusters have none")
     pod_finalizer: bool = setting(False, "true|false", "Resuming covers outages of about 5 minutes (DESIGN §6)")
+    leader_elect: bool | None = setting(
+        None, "true|false", "Unset: on in a pod; off with a kubeconfig, where a person starts one process"
+    )
+    lease_namespace: str | None = setting(None, "name", "Unset: the pod's namespace, else `default`")
+    lease_name: str = setting("tfjob-controller", "name", "One controller a cluster is the usual case")
+    lease_seconds: float = setting(15.0, "seconds", "As Kubernetes' own components: an API server restarts within it")
+    lease_retry_seconds: float = setting(2.0, "seconds", "A leader has five tries before it stops, at 2/3 of the lease")
+    api_qps: float = setting(1000.0, "requests a second", "The server's own fairness is the limit; this stops mistakes")
+    api_burst: int = setting(2000, "requests", "A burst of jobs is sent as fast as the server takes it")
     api_workers: int = setting(32, "requests at a time", "A job's pods start together; the server's limits still hold")
     inbox_bytes: int = setting(64 << 20, "bytes", "What is read while Postgres is away; then the watch is closed")
     redaction_key_file: Path | None = setting(
@@ -92,15 +101,20 @@ def _converted(name: str, raw: Any) -> Any:
             return CleanPodPolicy(raw)
         case "gang_scheduler":
             return GangScheduler(raw)
-        case "pod_finalizer":
+        case "pod_finalizer" | "leader_elect":
             if isinstance(raw, bool):
                 return raw
             return {"true": True, "1": True, "false": False, "0": False}[_known(raw.lower(), "true", "1", "false", "0")]
-        case "api_workers" | "inbox_bytes":
+        case "api_workers" | "inbox_bytes" | "api_burst":
             number = int(raw)
             if number < 1:
                 raise ValueError(raw)
             return number
+        case "api_qps" | "lease_seconds" | "lease_retry_seconds":
+            amount = float(raw)
+            if not 0 < amount < float("inf"):
+                raise ValueError(raw)
+            return amount
         case "log_format":
             return _known(raw, "people", "json")
         case "log_level":
@@ -123,6 +137,8 @@ def _contradictions(settings: Settings) -> list[str]:
         problems.append("--database-url is not a Postgres URL: it begins with postgresql://")
     if settings.redaction_key_file and not settings.redaction_key_file.is_file():
         problems.append(f"--redaction-key-file: there is no file {settings.redaction_key_file}")
+    if settings.lease_retry_seconds * 3 > settings.lease_seconds:
+        problems.append("--lease-retry-seconds is at most a third of --lease-seconds: a renewal is tried twice")
     if settings.gang_scheduler is not GangScheduler.NONE:
         # Marked pods would wait for ever for a PodGroup that nobody makes.
         problems.append("$TFJOB_GANG_SCHEDULER: gang scheduling is not there yet: leave it unset")

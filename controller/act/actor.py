@@ -24,6 +24,7 @@ from controller.kube import (
     Invalid,
     KubeClient,
     NotFound,
+    NotLeading,
     Response,
     Status,
 )
@@ -35,7 +36,8 @@ from controller.model.replicas import SlotId
 from controller.model.settings import PolicySettings
 
 REQUEST_SECONDS = 10.0
-"""Shorter than a lease, so that nothing of an old leader is under way when a new one begins (DESIGN §6)."""
+"""Shorter than a lease, and cut to what is left of it: nothing of an old leader is under way when a new one begins
+(DESIGN §6)."""
 LIVE_JOBS = 256
 """Jobs whose live object is kept between the creations of one burst."""
 
@@ -247,6 +249,8 @@ def _done(answer: Response, spec_hash: str | None = None) -> Outcome:
 
 def _refused(error: ApiError) -> Outcome:
     status = error.status
+    if isinstance(error, NotLeading):
+        return Outcome(Result.NOT_SENT, reason=status.reason)
     retry_after = getattr(error, "retry_after_seconds", 0.0)
     return Outcome(
         Result.UNKNOWN if error.may_have_taken_effect else Result.REFUSED,

@@ -1,6 +1,7 @@
 """Whose request is sent next: jobs take turns, so that one of 5 000 replicas starves no other (DESIGN §2).
 
-In: requests at any time. Out: outcomes through a callback. Never: a request that is not wanted when its turn comes.
+In: requests at any time. Out: outcomes through a callback. Never: a request that is not wanted when its turn comes, or
+any before the time that the server named when it had too many (429, Retry-After).
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from controller.kube.backoff import delay_seconds
 from controller.model.actions import Outcome, PatchStatus, Result
 from controller.model.instants import Instant
 
+TOO_MANY = 429
+TICK_SECONDS = 0.001
+"""A timer of the event loop may fire a clock's tick early."""
 COMPANY_SECONDS = 0.2
 """How long a status in which only counts changed waits for more to change."""
 NOT_WANTED = Outcome(Result.REFUSED, reason="NotWanted")
@@ -54,6 +58,8 @@ class Turns:
         self._waiting: dict[str, tuple[asyncio.TimerHandle, _Task]] = {}
         self._sent: set[asyncio.Task[None]] = set()
         self._is_stopping = False
+        self._held_until = 0.0
+        """The loop's time before which the server wants nothing of us."""
         self._failure: asyncio.Future[None] | None = None
 
     def submit(self, requests: Sequence[Request]) -> None:
@@ -114,7 +120,19 @@ class Turns:
             self._turn.append(job_uid)
         queue.append(task)
 
+    def _hold(self, outcome: Outcome) -> None:
+        """The server's wish concerns this client, not this one request: all wait."""
+        if outcome.code != TOO_MANY or not outcome.retry_after_seconds:
+            return
+        loop = asyncio.get_running_loop()
+        until = loop.time() + outcome.retry_after_seconds
+        if until > self._held_until:
+            self._held_until = until
+            loop.call_at(until + TICK_SECONDS, self._pump)
+
     def _pump(self) -> None:
+        if asyncio.get_running_loop().time() < self._held_until:
+            return
         while self._free and self._turn and self._failure is not None:
             job_uid = self._turn.popleft()
             queue = self._queues[job_uid]
@@ -140,6 +158,7 @@ class Turns:
                 return
             request = msgspec.structs.replace(request, status=now[0], resource_version=now[1])
         outcome = await self._actor.carry_out(request, self._now())
+        self._hold(outcome)
         self._on_outcome(task.request, task.attempt, outcome)
         if outcome.result is Result.UNKNOWN and not self._is_stopping:
             # It may have taken effect. Sending it again is safe, and its answer settles the question.

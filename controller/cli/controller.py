@@ -19,6 +19,15 @@ def run(
     cluster: str | None = typer.Option(None, help="This cluster's name in the database."),
     default_clean_pod_policy: str | None = typer.Option(None, help="For v1 jobs that name none: All, Running, None."),
     cluster_domain: str | None = typer.Option(None, help="Suffix of the addresses in TF_CONFIG."),
+    leader_elect: bool | None = typer.Option(
+        None, "--leader-elect/--no-leader-elect", help="Lead by a Lease. Unset: on in a pod, off with a kubeconfig."
+    ),
+    lease_namespace: str | None = typer.Option(None, help="The Lease's namespace. Unset: the pod's, or default."),
+    lease_name: str | None = typer.Option(None, help="The Lease's name."),
+    lease_seconds: float | None = typer.Option(None, help="A leader that is silent for so long is replaced."),
+    lease_retry_seconds: float | None = typer.Option(None, help="Between two renewals, or looks, of the Lease."),
+    api_qps: float | None = typer.Option(None, help="API requests a second."),
+    api_burst: int | None = typer.Option(None, help="API requests at once after a quiet time."),
     api_workers: int | None = typer.Option(None, help="API requests at a time."),
     inbox_bytes: int | None = typer.Option(None, help="Bytes held in memory while Postgres is away."),
     redaction_key_file: Path | None = typer.Option(None, help="Key under which values of env variables are hashed."),

@@ -45,7 +45,7 @@ def decided(draft: Draft, event: Event, fact: Decided) -> None:
 def settled(draft: Draft, event: Event, fact: ActionSettled) -> None:
     """Folds one outcome. An unknown one leaves its action in flight: a look follows."""
     key = (fact.decided_position, fact.ordinal)
-    if key not in draft.state.asked or fact.outcome.result is Result.UNKNOWN:
+    if key not in draft.state.asked or fact.outcome.result in (Result.UNKNOWN, Result.NOT_SENT):
         return
     draft.own("asked").pop(key)
     if isinstance(fact.action, actions.PatchStatus) and fact.outcome.result is Result.DONE:

@@ -6,6 +6,7 @@ Never: an exception of aiohttp or kubernetes_asyncio; a retry, except once after
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -20,7 +21,8 @@ from yarl import URL
 from controller import __version__
 from controller.errors import UserError
 from controller.kube.credentials import Access, Credentials, credentials_of
-from controller.kube.errors import Unreachable, error_of, status_of_body
+from controller.kube.errors import NotLeading, Unreachable, error_of, status_of_body
+from controller.kube.rate import Rate
 
 Query = Mapping[str, str | int | bool | None]
 """Query parameters; None is left out, a bool becomes `true` or `false`."""
@@ -59,6 +61,8 @@ class KubeClient:
         self.request_count = 0
         self._credentials = credentials
         self._clock = clock
+        self._rate: Rate | None = None
+        self._write_seconds: Callable[[], float] | None = None
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=100),
             headers={
@@ -82,6 +86,15 @@ class KubeClient:
     async def close(self) -> None:
         """Closes all connections. Requests under way end as Unreachable."""
         await self._session.close()
+
+    def limit_rate(self, rate: Rate) -> None:
+        """From now on requests, and the beginnings of streams, keep to `rate`: they wait for their turn in order."""
+        self._rate = rate
+
+    def guard_writes(self, write_seconds: Callable[[], float]) -> None:
+        """From now on whatever is no GET asks right before it is sent how long it may take: not at all (0) is
+        NotLeading, and an answer that takes longer is Unreachable. The GETs of who may not write are harmless."""
+        self._write_seconds = write_seconds
 
     async def request(
         self,
@@ -169,6 +182,9 @@ class KubeClient:
         access = await self._credentials.access()
         if access.authorization is not None:
             headers = {**headers, "Authorization": access.authorization}
+        if self._rate is not None and (wait := self._rate.reserve(time.monotonic())) > 0:
+            await asyncio.sleep(wait)
+        timeout = self._allowed(method, path, timeout)
         self.request_count += 1
         sent_at = self._clock()
         answer = await self._session.request(
@@ -185,6 +201,17 @@ class KubeClient:
         )
         self._note_date(answer.headers, sent_at)
         return answer
+
+    def _allowed(self, method: str, path: str, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientTimeout:
+        """The timeout of a request that is sent now, cut to what the guard allows. Raises NotLeading."""
+        if method == "GET" or self._write_seconds is None:
+            return timeout
+        left = self._write_seconds()
+        if left <= 0:
+            raise NotLeading(f"{method} {path}: not sent, this process does not lead")
+        # A threshold above the time itself: aiohttp would round it up to a whole second of its loop.
+        total = left if timeout.total is None else min(left, timeout.total)
+        return aiohttp.ClientTimeout(total=total, sock_connect=timeout.sock_connect, ceil_threshold=total + 1)
 
     async def _renewed(self) -> bool:
         try:

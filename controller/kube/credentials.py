@@ -86,6 +86,14 @@ class Credentials:
             return True
 
 
+def pod_namespace(service_account: Path = SERVICE_ACCOUNT) -> str | None:
+    """The namespace of the pod that this process runs in; None outside of a pod."""
+    try:
+        return (service_account / "namespace").read_text().strip() or None
+    except OSError:
+        return None
+
+
 def _tls_of(configuration: Any) -> ssl.SSLContext | None:
     if not configuration.host.startswith("https"):
         return None

@@ -20,6 +20,7 @@ __all__ = [
     "Gone",
     "Invalid",
     "NotFound",
+    "NotLeading",
     "Refused",
     "ServerFault",
     "Status",
@@ -131,6 +132,13 @@ class Unreachable(_Passing):
     @property
     def may_have_taken_effect(self) -> bool:
         return self.was_sent
+
+
+class NotLeading(_Passing):
+    """Not sent: this process may write no more (its lease is over)."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(Status(code=0, reason="NotLeading", message=message))
 
 
 class _StatusBody(msgspec.Struct):

@@ -112,11 +112,13 @@ Action = Union[  # noqa: UP007 - msgspec wants a runtime union
 
 
 class Result(StrEnum):
-    """How an action went. UNKNOWN: sent, and no answer came; a GET settles it."""
+    """How an action went. UNKNOWN: sent, and no answer came; a GET settles it. NOT_SENT: this process may write no more
+    (its lease is over); never in the log: whoever leads next finds the action without an outcome, and sends it."""
 
     DONE = "done"
     REFUSED = "refused"
     UNKNOWN = "unknown"
+    NOT_SENT = "not sent"
 
 
 class Holder(msgspec.Struct, frozen=True, omit_defaults=True):

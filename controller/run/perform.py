@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from controller.act import Actor, Request, Turns
 from controller.kube import KubeClient
 from controller.log import NewEvent, SessionMark
-from controller.model.actions import Outcome
+from controller.model.actions import Outcome, Result
 from controller.model.events import ActionSettled, Op
 from controller.run.clock import Clock
 from controller.run.inbox import Inbox
@@ -64,6 +64,8 @@ class Performer:
             pass
 
     def _record(self, request: Request, attempt: int, outcome: Outcome) -> None:
+        if outcome.result is Result.NOT_SENT:
+            return  # it stays without an outcome: whoever leads next sends it
         fact = ActionSettled(request.decided_position, request.ordinal, attempt, request.action, outcome)
         self._inbox.put_now(
             NewEvent(

@@ -34,6 +34,7 @@ from controller.run.clock import Clock
 from controller.run.inbox import Inbox
 from controller.run.ingest import BATCH_ROWS, Ingest
 from controller.run.intake import Intake
+from controller.run.lead import Epochs, NoEpochs
 from controller.run.perform import Performer
 from controller.run.project import Projector
 from controller.run.timers import Timers
@@ -55,7 +56,16 @@ Found = TypeVar("Found")
 class Supervisor:
     """The controller as the writer of one cluster's log."""
 
-    def __init__(self, settings: Settings, client: KubeClient, event_log: EventLog, clock: Clock, holder: str) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        client: KubeClient,
+        event_log: EventLog,
+        clock: Clock,
+        holder: str,
+        epochs: Epochs | None = None,
+    ) -> None:
+        self._epochs = epochs or NoEpochs()
         self._settings = settings
         self._client = client
         self._log = event_log
@@ -81,7 +91,8 @@ class Supervisor:
             projector = await self._lead_again(stop)
 
     async def _lead(self) -> Projector:
-        epoch = await self._log.lead(self._holder, __version__)
+        epoch = await self._log.lead(self._holder, __version__, at_least_epoch=self._epochs.noted())
+        await self._epochs.note(epoch)
         projector = await self._restored()
         self._announce(epoch, projector.context)
         log.info("leading", epoch=epoch, jobs=len(list(projector.states())), log_rewound=self._log.is_rewound)

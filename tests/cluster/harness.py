@@ -206,10 +206,12 @@ class Kubelet:
 class ControllerProcess:
     """`tfjob controller` as its users run it."""
 
-    def __init__(self, plane: ControlPlane, database_url: str, namespace: str, log_file: Path) -> None:
+    def __init__(self, plane: ControlPlane, database_url: str, namespace: str, log_file: Path, *further: str) -> None:
+        """`further` arguments win over those that are always given; without any it leads without a Lease."""
         self._arguments = [
             sys.executable, "-m", "controller", "controller", "--kubeconfig", str(plane.kubeconfig),
             "--database-url", database_url, "--namespace", namespace, "--log-level", "info", "--log-format", "json",
+            *further,
         ]  # fmt: skip
         self.log_file = log_file
         self.process: asyncio.subprocess.Process | None = None

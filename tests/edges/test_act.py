@@ -330,3 +330,31 @@ async def test_draining_begins_nothing_and_waits_for_what_was_sent() -> None:
     await queue.drain()
     running.cancel()
     assert len(outcomes) == len(recorder.sent) < 5
+
+
+async def test_a_server_that_has_too_many_is_left_alone_by_all_for_as_long_as_it_says() -> None:
+    loop = asyncio.get_running_loop()
+    times: list[float] = []
+
+    class Timed(Recorder):
+        async def carry_out(self, request: Request, now: int) -> Outcome:
+            times.append(loop.time())
+            return await super().carry_out(request, now)
+
+    too_many = Outcome(Result.REFUSED, code=429, reason="TooManyRequests", retry_after_seconds=0.3)
+    recorder, outcomes = Timed([too_many]), []
+    queue = turns(recorder, outcomes, workers=1)
+    running = asyncio.create_task(queue.run())
+    queue.submit([asked("a"), asked("b"), asked("c")])
+    await settled(outcomes, 3)
+    running.cancel()
+    assert recorder.sent == ["a", "b", "c"]
+    assert times[1] - times[0] >= 0.3 and times[2] - times[1] < 0.3
+
+
+async def test_what_may_not_be_written_any_more_is_not_sent_and_is_no_refusal(local_target: Target) -> None:
+    local_target.client.guard_writes(lambda: 0.0)
+    outcome = await local_target.act(CREATE)
+    assert outcome == Outcome(Result.NOT_SENT, reason="NotLeading")
+    local_target.client.guard_writes(lambda: 60.0)
+    assert await local_target.names("pods") == []

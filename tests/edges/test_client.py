@@ -22,6 +22,7 @@ from controller.kube import (
     Invalid,
     KubeClient,
     NotFound,
+    NotLeading,
     Refused,
     ServerFault,
     TooManyRequests,
@@ -31,6 +32,7 @@ from controller.kube import (
     connect,
 )
 from controller.kube.credentials import credentials_of
+from controller.kube.rate import Rate
 from tests.edges.certificates import NEW, OLD
 from tests.edges.fault_server import FaultServer, cut, status_body
 
@@ -377,3 +379,52 @@ async def test_exchanged_certificates_are_read_again(tmp_path: Path) -> None:
         assert not raised.value.may_have_taken_effect
         assert (await client.request("GET", "/x")).json() == "here"
     await runner.cleanup()
+
+
+async def test_a_guard_lets_reads_through_and_is_asked_again_for_a_repeat(
+    server: FaultServer, client: KubeClient
+) -> None:
+    left = [5.0, 0.0]
+
+    async def serve(request: web.Request) -> web.Response:
+        return web.json_response({}) if request.method == "GET" else status_body(401, "Unauthorized")
+
+    server.handler = serve
+    client.guard_writes(lambda: left.pop(0))
+    renewed = client._credentials.renew
+
+    async def always(*, min_age_seconds: float) -> bool:
+        return await renewed(min_age_seconds=0.0)
+
+    client._credentials.renew = always  # type: ignore[method-assign]
+    with pytest.raises(NotLeading) as raised:
+        await client.request("DELETE", "/x")
+    assert (await client.request("GET", "/x")).status == 200
+    assert [request.method for request in server.seen] == ["DELETE", "GET"]
+    assert left == [] and not raised.value.may_have_taken_effect
+
+
+async def test_a_guard_cuts_the_time_that_an_answer_may_take(server: FaultServer, client: KubeClient) -> None:
+    async def never(request: web.Request) -> web.Response:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    server.handler = never
+    client.guard_writes(lambda: 0.2)
+    began = asyncio.get_running_loop().time()
+    with pytest.raises(Unreachable) as raised:
+        await client.request("POST", "/x", body={}, timeout_seconds=30)
+    assert raised.value.was_sent and asyncio.get_running_loop().time() - began < 5
+
+
+async def test_a_rate_holds_requests_and_streams_back(server: FaultServer, client: KubeClient) -> None:
+    async def serve(request: web.Request) -> web.Response:
+        return web.json_response({})
+
+    server.handler = serve
+    client.limit_rate(Rate(10.0, 1))
+    began = asyncio.get_running_loop().time()
+    await asyncio.gather(*(client.request("GET", "/x") for _ in range(3)))
+    async with client.stream("/x"):
+        took = asyncio.get_running_loop().time() - began
+    assert 0.3 <= took < 5
