@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from controller.fold.endings import STATUS_UNKNOWN, main_status
+from controller.fold.endings import STATUS_UNKNOWN
 from controller.fold.state import Attempt
-from controller.model.objects import Pod, Terminated
+from controller.model.objects import ContainerStatus, Pod, Terminated
 
 
 class InPlace(NamedTuple):
@@ -20,13 +20,12 @@ class InPlace(NamedTuple):
     crash: Terminated | None
 
 
-def in_place_of(pod: Pod, attempt: Attempt, restarts_in_pod: bool) -> InPlace:
-    """Reads restartCount and states of the main container.
+def in_place_of(pod: Pod, status: ContainerStatus | None, attempt: Attempt, restarts_in_pod: bool) -> InPlace:
+    """Reads restartCount and states of the main container from its `status`.
 
     restartCount that goes down begins a new count. The last end tells whether its restart counts: not after code 0
     (Always) nor when the kubelet lost the container; what lies between two observations counts.
     """
-    status = main_status(pod)
     if status is None:
         return InPlace(attempt.restarts_seen, 0, None)
     count = status.restart_count

@@ -11,7 +11,7 @@ import msgspec
 
 from controller.fold.context import Context
 from controller.fold.draft import Draft, replace_slot
-from controller.fold.endings import ending_of, main_status, main_terminated, vanished
+from controller.fold.endings import ending_of, main_status, vanished
 from controller.fold.in_place import in_place_of
 from controller.fold.judge import BACKOFF_LIMIT_EXCEEDED, count_retries, goes_over_limit
 from controller.fold.state import Attempt, End, Ending, Failure, Slot, Stray
@@ -28,7 +28,7 @@ from controller.model.names import (
     REPLICA_TYPE_LABEL,
     slot_of_name,
 )
-from controller.model.objects import ObjectMeta, Pod
+from controller.model.objects import ContainerStatus, ObjectMeta, Pod
 from controller.model.replicas import SlotId, replica_type_of
 
 _replace = msgspec.structs.replace
@@ -44,10 +44,10 @@ def observe_pod(draft: Draft, event: Event, pod: Pod, context: Context) -> None:
         observe_bystander(draft, event, "pod", pod.metadata, pod.status.phase)
         return
     uid = event.uid
-    slot_id = _slot_of_known(draft, event) or slot_of_labels(pod.metadata)
     if uid in draft.state.strays:
         observe_stray(draft, event, pod)
         return
+    slot_id = _slot_of_known(draft, event) or slot_of_labels(pod.metadata)
     if slot_id is None or (slot_id not in draft.state.slots and slot_id.index >= draft.state.spec.count(slot_id.type)):
         if event.op not in DELETIONS:
             add_stray(draft, event, pod, Because.INVALID_INDEX)
@@ -188,11 +188,13 @@ def _observe_attempt(draft: Draft, event: Event, pod: Pod, slot: Slot, attempt: 
     policy = draft.state.spec.restart_policy(slot.type)
     by_gap = context.gap_open or event.op in SYNCS
     restarts_in_pod = (pod.spec.restart_policy or policy.in_pod) != "Never"
-    in_place = in_place_of(pod, attempt, restarts_in_pod)
+    main = main_status(pod)
+    in_place = in_place_of(pod, main, attempt, restarts_in_pod)
     is_gone = event.op in DELETIONS
-    changes = _seen(event, pod, attempt)
+    changes = _seen(event, pod, main, attempt)
     ending = attempt.ending
-    if ending is None and (is_gone or main_terminated(pod) is not None or pod.status.phase in ("Succeeded", "Failed")):
+    has_ended = main is not None and main.state is not None and main.state.terminated is not None
+    if ending is None and (is_gone or has_ended or pod.status.phase in ("Succeeded", "Failed")):
         seen = _replace(attempt, **changes)
         ending = ending_of(pod, seen, policy, event, by_gap)
         if is_gone and ending is None:
@@ -221,12 +223,12 @@ def _observe_attempt(draft: Draft, event: Event, pod: Pod, slot: Slot, attempt: 
         draft.state.unjudged = (*draft.state.unjudged, slot.id)
     if in_place.counted and not attempt.ending and not draft.state.has_ended():
         count_retries(draft, slot, in_place.counted)
-    is_surplus = slot.index >= draft.state.spec.count(slot.type)
-    if (in_place.counted or is_new_crash) and ending is None and not is_surplus and not after.stop_asked_at:
+    is_failure = (in_place.counted or is_new_crash) and ending is None and not after.stop_asked_at
+    if is_failure and slot.index < draft.state.spec.count(slot.type):
         _check_limit(draft, event, slot, after, pod)
 
 
-def _seen(event: Event, pod: Pod, attempt: Attempt) -> dict[str, Any]:
+def _seen(event: Event, pod: Pod, main: ContainerStatus | None, attempt: Attempt) -> dict[str, Any]:
     """What the observation says of the pod, apart from ends and restarts."""
     metadata = pod.metadata
     changes: dict[str, Any] = {
@@ -243,8 +245,7 @@ def _seen(event: Event, pod: Pod, attempt: Attempt) -> dict[str, Any]:
         changes["terminating_at"] = event.observed_at
         # A grace of 0 is the kubelet's own confirmation: the time of the request is unknown (RULES §11).
         changes["kill_asked_at"] = instant_of(metadata.deletion_timestamp) - grace * SECOND if grace else 0
-    status = main_status(pod)
-    running = status.state.running if status and status.state else None
+    running = main.state.running if main and main.state else None
     if running and running.started_at:
         changes["started_at"] = instant_of(running.started_at)
     return changes

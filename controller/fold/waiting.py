@@ -6,7 +6,7 @@ In: a pod as observed. Out: (reason, message), or None.
 from __future__ import annotations
 
 from controller.fold.spec import MAIN_CONTAINER
-from controller.model.objects import Pod
+from controller.model.objects import Pod, Waiting
 
 UNSCHEDULABLE = "Unschedulable"
 """No node takes the pod; the scheduler's words are in the message."""
@@ -37,13 +37,15 @@ def waits_of(pod: Pod) -> tuple[str, str] | None:
         return NODE_UNREACHABLE, pod.status.message or f"pod {pod.metadata.name} is on a node that does not answer"
     if pod.status.phase in ("Succeeded", "Failed"):
         return None
-    statuses = [*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ())]
-    waiting_ones = [status for status in statuses if status.state and status.state.waiting]
-    for status in sorted(waiting_ones, key=lambda each: each.name != MAIN_CONTAINER):
+    held: tuple[str, Waiting] | None = None
+    for status in (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ())):
         waiting = status.state.waiting if status.state else None
-        if waiting and waiting.reason in _REASONS:
-            words = f"container {status.name} of pod {pod.metadata.name}: {waiting.reason}"
-            return _REASONS[waiting.reason], f"{words}: {waiting.message}" if waiting.message else words
+        if waiting and waiting.reason in _REASONS and (held is None or status.name == MAIN_CONTAINER != held[0]):
+            held = status.name, waiting
+    if held is not None:
+        name, waiting = held
+        words = f"container {name} of pod {pod.metadata.name}: {waiting.reason}"
+        return _REASONS[waiting.reason or ""], f"{words}: {waiting.message}" if waiting.message else words
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
             words = f"pod {pod.metadata.name} cannot be scheduled"
