@@ -15,6 +15,8 @@ from controller.model.actions import EmitNotice
 from controller.model.replicas import ReplicaType, SlotId
 
 _replace = msgspec.structs.replace
+replace_slot = _replace
+"""A slot with some fields changed."""
 
 
 class Draft:
@@ -129,8 +131,3 @@ def _face(slot: Slot) -> int:
     if retry is not None and not retry.is_replaced:
         face |= 8
     return face
-
-
-def replace_slot(slot: Slot, **changes: object) -> Slot:
-    """A slot with some fields changed."""
-    return _replace(slot, **changes)

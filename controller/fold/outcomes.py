@@ -32,6 +32,8 @@ _replace = msgspec.structs.replace
 _MAY_PASS = (0, 408, 429)
 """Codes (0: no answer) that say nothing about the object, as those from 500 up: too busy, too slow."""
 _NEVER_REFUSED = (404, 409, 422)
+_NEVER_PAUSED = (actions.EmitNotice, actions.CreatePod, actions.CreateService)
+"""A success of these says nothing of a pause: they are asked for while it lasts."""
 
 
 def decided(draft: Draft, event: Event, fact: Decided) -> None:
@@ -156,7 +158,7 @@ def _settle(draft: Draft, action: Action, outcome: Outcome, at: Instant) -> None
                 _pause(draft, outcome, at)
         case _ as never:
             assert_never(never)
-    if is_done and not isinstance(action, actions.EmitNotice | actions.CreatePod | actions.CreateService):
+    if state.pause is not None and is_done and not isinstance(action, _NEVER_PAUSED):
         state.pause = None
 
 
