@@ -11,7 +11,7 @@ from msgspec import structs
 
 from controller.decide.agenda import NOTHING, agenda_of, stall_of, wants_to_run
 from controller.decide.evaluate import evaluate, evaluate_stalled
-from controller.decide.status import digest_of, status_of
+from controller.decide.status import digest_now
 from controller.decide.wanted import actions_of, timers_of
 from controller.fold.apply import apply
 from controller.fold.context import Context
@@ -104,7 +104,7 @@ def _stepped(draft: Draft, event: Event, context: Context) -> Step:
         if has_moved or state.stalls is not stalls:
             transitions += evaluate_stalled(draft, event, by_gap=is_synced)
         if draft.touched is None:
-            state.is_status_dirty = True
+            state.change_status()
     if isinstance(event.fact, ActionSettled) and isinstance(event.fact.action, actions.PatchStatus):
         _note_written(draft, context.settings)
     if context.gap_open:
@@ -118,7 +118,7 @@ def _stepped(draft: Draft, event: Event, context: Context) -> Step:
 def _note_written(draft: Draft, settings: PolicySettings) -> None:
     """A status that was written and is still the newest has the end in it, if there is one."""
     state = draft.state
-    if state.has_ended() and not state.is_end_written and digest_of(status_of(state)) == state.written_digest:
+    if state.has_ended() and not state.is_end_written and digest_now(state) == state.written_digest:
         state.is_end_written = True
         draft.touch_all()
     if draft.touched is None:

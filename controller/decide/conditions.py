@@ -71,7 +71,7 @@ class Board:
         entries.sort(key=lambda entry: (entry.type == current, entry.type == STALLED and entry.is_true))
         if tuple(entries) != self._state.conditions:
             self._state.conditions = tuple(entries)
-            self._state.is_status_dirty = True
+            self._state.change_status()
             self._state.is_status_urgent |= bool(self.transitions)
 
 

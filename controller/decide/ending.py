@@ -19,7 +19,7 @@ from controller.decide.reasons import (
 from controller.decide.running import is_counted
 from controller.fold.state import Ending, JobState, Slot, Tally, Verdict
 from controller.model.instants import SECOND, Instant
-from controller.model.replicas import ReplicaType
+from controller.model.replicas import ReplicaType, SlotId
 
 
 class JobEnd(NamedTuple):
@@ -101,10 +101,11 @@ def _failure(state: JobState) -> tuple[str, Slot, Ending] | None:
     found: list[tuple[tuple[int, tuple[int, int]], str, Slot, Ending]] = []
     over = state.failure
     if over is not None:
-        slot = next(slot for slot in state.slots.values() if slot.type is over.type and slot.index == over.index)
+        slot = state.slots[SlotId(over.type, over.index)]
         found.append(((over.ending.order_at, slot.id.order()), over.reason, slot, over.ending))
     if any(tally.failed_for_good for tally in state.tallies.values()):
-        for slot_id, slot in state.slots.items():
+        for slot_id in state.told:
+            slot = state.slots[slot_id]
             is_over = over is not None and slot_id == (over.type, over.index)
             if slot.verdict is Verdict.FAILED and not is_over and _fails_the_job(state, slot):
                 ending = slot.last

@@ -113,7 +113,7 @@ def _resumed(draft: Draft, event: Event, board: Board) -> None:
         draft.touch_all()
     if state.start_time is None:
         state.start_time = event.observed_at
-        state.is_status_dirty = True
+        state.change_status()
 
 
 def _progress(draft: Draft, board: Board) -> None:

@@ -67,13 +67,12 @@ def slot_runs(slot: Slot | None) -> bool:
 
 def restarting_message(state: JobState) -> str:
     """Names the first slot that is being retried, its attempt and code, and how many retries are used."""
-    retried = [slot for slot_id, slot in state.slots.items() if slot.is_retried() and is_counted(state, slot_id)]
-    first = min(retried, key=lambda slot: slot.id.order())
-    others = f", and {len(retried) - 1} more" if len(retried) > 1 else ""
+    first = next(state.slots[slot_id] for slot_id in state.retried if is_counted(state, slot_id))
+    count = sum(tally.retried for tally in state.tallies.values())
+    others = f", and {count - 1} more" if count > 1 else ""
     used, limit = sum(state.retries.values()), state.spec.backoff_limit
-    count = f"{used} {'retry' if used == 1 else 'retries'} used"
-    count += f" of {limit}" if limit is not None else ""
-    return f"{_retry_words(first)}{others}; {count}"
+    retries = f"{used} {'retry' if used == 1 else 'retries'} used" + (f" of {limit}" if limit is not None else "")
+    return f"{_retry_words(first)}{others}; {retries}"
 
 
 def _retry_words(slot: Slot) -> str:

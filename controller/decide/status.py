@@ -50,6 +50,13 @@ def digest_of(status: dict[str, Any]) -> str:
     return hashlib.blake2b(msgspec.json.encode(content, order="sorted"), digest_size=12).hexdigest()
 
 
+def digest_now(state: JobState) -> str:
+    """The digest of the status as it is now, made once for what it says."""
+    if not state.status_digest:
+        state.status_digest = digest_of(status_of(state))
+    return state.status_digest
+
+
 def ranges_text(indexes: Iterable[int]) -> str:
     """Indexes compactly: `0-3,7`."""
     parts: list[list[int]] = []
@@ -70,8 +77,9 @@ def _counts(state: JobState, kind: ReplicaType) -> dict[str, int]:
 
 def _slots(state: JobState) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for replica in state.spec.replicas:
-        slots: list[Slot] = [slot for slot in state.slots.values() if slot.type is replica.type]
+    told = [state.slots[slot_id] for slot_id in state.told]
+    for replica in state.spec.replicas if told else ():
+        slots: list[Slot] = [slot for slot in told if slot.type is replica.type]
         words: dict[str, Any] = {}
         for field, verdict in (("succeeded", Verdict.SUCCEEDED), ("failed", Verdict.FAILED)):
             text = ranges_text(slot.index for slot in slots if slot.verdict is verdict)
@@ -79,7 +87,7 @@ def _slots(state: JobState) -> dict[str, dict[str, Any]]:
                 words[field] = text
         attempts = {str(slot.index): slot.attempts for slot in slots if slot.attempts > 1}
         if attempts:
-            words["attempts"] = dict(sorted(attempts.items(), key=lambda each: int(each[0])))
+            words["attempts"] = attempts
         if words:
             found[replica.type.value] = words
     return found

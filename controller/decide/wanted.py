@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.decide.cleanup import clean_pod_policy
-from controller.decide.status import digest_of, status_of
+from controller.decide.status import digest_now
 from controller.fold.draft import Draft
 from controller.fold.state import JobState
 from controller.model import actions
@@ -72,7 +72,7 @@ def _wants_status(state: JobState) -> bool:
         return False
     if state.is_status_dirty:
         state.is_status_dirty = False
-        state.is_status_wanted = digest_of(status_of(state)) != state.written_digest
+        state.is_status_wanted = digest_now(state) != state.written_digest
         if state.is_status_wanted:
             state.status_position = state.position
     return state.is_status_wanted and not state.awaits_version_above >= state.resource_version > 0

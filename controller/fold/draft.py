@@ -1,18 +1,16 @@
-"""The working copy in which one event is folded: writes go to a copy, tallies follow each slot (DESIGN §5).
+"""The working copy in which one event is folded: writes go to a copy, counts follow each slot (DESIGN §5).
 
 In: a state. Out: the next state. Never: a change of the state that came in, or of a dict that it shares.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
-from operator import add
-
 import msgspec
 
-from controller.fold.state import JobState, Slot, Tally, Verdict
+from controller.fold.counts import RETRIED, count_slots, face_of, is_told, moved, with_slot
+from controller.fold.state import JobState, Slot
 from controller.model.actions import EmitNotice
-from controller.model.replicas import ReplicaType, SlotId
+from controller.model.replicas import SlotId
 
 _replace = msgspec.structs.replace
 replace_slot = _replace
@@ -56,19 +54,24 @@ class Draft:
         if self.touched is not None:
             self.touched.add(slot_id)
         if before is None or before.attempts != slot.attempts or before.verdict is not slot.verdict:
-            self.has_moved = self.state.is_status_dirty = True
+            self.has_moved = True
+            self.state.change_status()
+            if is_told(slot) != (before is not None and is_told(before)):
+                self.state.told = with_slot(self.state.told, slot_id, is_in=is_told(slot))
         elif before.attempt is slot.attempt and before.retry is slot.retry:
             # Its service, or what is in flight: no condition and no count rests on that.
             return
         elif before.retry is not slot.retry or _crash_of(before) != _crash_of(slot):
             self.has_moved = True
-        old, new = (_face(before) if before is not None else 0), _face(slot)
+        old, new = (face_of(before) if before is not None else 0), face_of(slot)
         if old != new:
             self.has_moved = True
             tally = self.state.tallies.get(slot.type)
             if tally is not None and slot.index < tally.total:
-                self.own("tallies")[slot.type] = _moved(tally, old, new)
-                self.state.is_status_dirty = True
+                self.own("tallies")[slot.type] = moved(tally, old, new)
+                self.state.change_status()
+            if (old ^ new) & RETRIED:
+                self.state.retried = with_slot(self.state.retried, slot_id, is_in=bool(new & RETRIED))
 
     def touch_all(self) -> None:
         """Everything derived is made anew: the spec, suspension or the end changed."""
@@ -81,53 +84,11 @@ class Draft:
 
     def retally(self) -> None:
         """Counts every slot anew, after the replicas changed."""
-        self.state.tallies = tallies_of(self.state)
-
-
-def tallies_of(state: JobState) -> dict[ReplicaType, Tally]:
-    """The tallies of all types of the spec."""
-    found: dict[ReplicaType, Tally] = {each.type: Tally(total=each.count) for each in state.spec.replicas}
-    for slot in state.slots.values():
-        if slot.type in found and slot.index < found[slot.type].total:
-            found[slot.type] = _moved(found[slot.type], 0, _face(slot))
-    return found
-
-
-def _moved(tally: Tally, old: int, new: int) -> Tally:
-    """The tally after one slot's face changed from `old` to `new`."""
-    return Tally(*map(add, msgspec.structs.astuple(tally), _difference(old, new)))
-
-
-@lru_cache(maxsize=1024)
-def _difference(old: int, new: int) -> tuple[int, ...]:
-    """What is added to each field of a tally."""
-    bits = range(len(Tally.__struct_fields__) - 1)
-    return (0, *((new >> bit & 1) - (old >> bit & 1) for bit in bits))
+        count_slots(self.state)
+        self.state.change_status()
 
 
 def _crash_of(slot: Slot) -> tuple[bool, int | None, int]:
     """What a message says of a slot that restarts in place."""
     attempt = slot.attempt
     return (attempt.is_crashing, attempt.crash_code, attempt.restarts_seen) if attempt else (False, None, 0)
-
-
-def _face(slot: Slot) -> int:
-    """What a slot adds to its type's tally: a bit for each field after `total`, in their order (RULES §4.2, §5)."""
-    attempt, retry = slot.attempt, slot.retry
-    face = 256 if slot.attempts else 0
-    is_live = attempt is not None and attempt.ending is None and not attempt.is_gone
-    if attempt is not None and is_live and attempt.is_crashing:
-        face |= 32 | 64
-    elif retry is not None:
-        face |= 32
-    elif attempt is not None and is_live and attempt.phase == "Running":
-        face |= 1 | 128
-        if attempt.terminating_at is None and not attempt.stop_asked_at:
-            face |= 2
-    if slot.verdict is Verdict.SUCCEEDED:
-        face |= 4 | 128
-    elif slot.verdict is Verdict.FAILED:
-        face |= 8 | 16
-    if retry is not None and not retry.is_replaced:
-        face |= 8
-    return face

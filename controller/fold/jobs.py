@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from controller.fold.admission import problems_of
-from controller.fold.draft import Draft, replace_slot, tallies_of
+from controller.fold.counts import count_slots
+from controller.fold.draft import Draft, replace_slot
 from controller.fold.spec import RETRYABLE_ANNOTATION, rules_of, spec_of
 from controller.fold.state import CONDITION_TYPES, Condition, JobState, Slot, Verdict
 from controller.model.events import DELETIONS, SYNCS, Event
@@ -39,7 +40,7 @@ def begin_job(event: Event, job: TFJob) -> JobState:
     state.foreign_conditions = _foreign(job)
     if job.status:
         _adopt(state, job.status, event.observed_at)
-    state.tallies = tallies_of(state)
+    count_slots(state)
     return state
 
 
@@ -60,7 +61,7 @@ def observe_job(draft: Draft, event: Event, job: TFJob) -> None:
         draft.touch_all()
     if job.metadata.generation != state.generation:
         state.generation = job.metadata.generation
-        state.is_status_dirty = True
+        state.change_status()
     foreign = _foreign(job)
     if foreign != state.foreign_conditions:
         state.foreign_conditions = foreign

@@ -54,7 +54,7 @@ def count_retries(draft: Draft, slot: Slot, count: int) -> None:
     if count:
         retries = draft.own("retries")
         retries[slot.type] = draft.state.retries.get(slot.type, 0) + count
-        draft.state.is_status_dirty = True
+        draft.state.change_status()
 
 
 def _order(slot: Slot, slot_id: SlotId) -> tuple[int, tuple[int, int]]:

@@ -1,6 +1,6 @@
 """A state as it is kept: JSON without what is derived (DESIGN §2).
 
-In: a state, or bytes. Out: bytes, or a state whose tallies are made anew; `decide.restored` makes the rest.
+In: a state, or bytes. Out: bytes, or a state whose counts are made anew; `decide.restored` makes the rest.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from controller.fold.draft import tallies_of
+from controller.fold.counts import count_slots
 from controller.fold.state import JobState, Slot
 from controller.model.actions import Action
 
-DERIVED = ("tallies", "agendas", "stalls")
+DERIVED = ("tallies", "retried", "told", "status_digest", "agendas", "stalls")
 
 
 def encode_state(state: JobState) -> bytes:
@@ -53,5 +53,5 @@ def decode_state(data: bytes) -> JobState:
     values["slots"] = {slot.id: slot for slot in parts.slots}
     values["asked"] = {(each.position, each.ordinal): each.action for each in parts.asked}
     state = JobState(**{name: value for name, value in values.items() if value is not msgspec.UNSET})
-    state.tallies = tallies_of(state)
+    count_slots(state)
     return state

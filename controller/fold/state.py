@@ -232,7 +232,7 @@ class Agenda(msgspec.Struct, frozen=True):
 class JobState(msgspec.Struct):
     """One job. `advance` writes only into a copy of its own (fold/draft.py); to everybody else it is a value.
 
-    Derived fields stand last: `tallies` are made by fold/draft.py, `agendas` and `stalls` by decide/.
+    Derived fields stand last: `tallies`, `retried` and `told` are made by fold/counts.py, the others by decide/.
     """
 
     namespace: str
@@ -288,8 +288,19 @@ class JobState(msgspec.Struct):
     is_end_written: bool = False
     awaits_version_above: int = 0
     tallies: dict[ReplicaType, Tally] = {}
+    retried: tuple[SlotId, ...] = ()
+    """Slots that are being retried, in order."""
+    told: tuple[SlotId, ...] = ()
+    """Slots that the status names, in order."""
+    status_digest: str = ""
+    """Of the status as it is now; empty: not made yet."""
     agendas: dict[SlotId, Agenda] = {}
     stalls: dict[SlotId, tuple[str, str]] = {}
+
+    def change_status(self) -> None:
+        """Something changed that the status says: it is compared anew with what was written."""
+        self.is_status_dirty = True
+        self.status_digest = ""
 
     def has_ended(self) -> bool:
         return bool(self.verdict)
