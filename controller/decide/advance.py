@@ -15,6 +15,7 @@ from controller.decide.status import digest_now
 from controller.decide.wanted import actions_of, timers_of
 from controller.fold.apply import apply
 from controller.fold.context import Context
+from controller.fold.counts import with_slot
 from controller.fold.draft import Draft
 from controller.fold.jobs import begin_job
 from controller.fold.state import JobState, Slot, Verdict
@@ -150,10 +151,13 @@ def _derive(draft: Draft, settings: PolicySettings) -> None:
         elif slot_id in state.agendas:
             draft.own("agendas").pop(slot_id)
         stall = None if is_quiet else stall_of(state, slot)
+        is_stalled = slot_id in state.stalls
         if stall is not None:
             draft.own("stalls")[slot_id] = stall
-        elif slot_id in state.stalls:
+        elif is_stalled:
             draft.own("stalls").pop(slot_id)
+        if is_stalled != (stall is not None):
+            state.stalled = with_slot(state.stalled, slot_id, is_in=stall is not None)
 
 
 def _is_quiet(slot: Slot) -> bool:

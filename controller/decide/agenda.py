@@ -1,6 +1,7 @@
 """What one slot asks for and waits for now: its pod, its service, their going (RULES §3, §6–§10).
 
-In: a state and one of its slots. Out: actions and timers, and what stalls it. Never: what is in flight already.
+In: the state of a job that is not left alone, one of its slots. Out: actions and timers, and what stalls it. Never:
+what is in flight already.
 """
 
 from __future__ import annotations
@@ -33,8 +34,6 @@ NOTHING = Agenda()
 
 def agenda_of(state: JobState, slot: Slot, settings: PolicySettings) -> Agenda:
     """What this slot asks for and waits for, in the order in which it is to be sent."""
-    if state.spec.is_left_alone():
-        return NOTHING
     actions: list[Action] = []
     timers: list[Timer] = []
     _release(slot, actions)

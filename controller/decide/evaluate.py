@@ -41,15 +41,17 @@ def evaluate(draft: Draft, event: Event, by_gap: bool) -> list[Transition]:
 def evaluate_stalled(draft: Draft, event: Event, by_gap: bool) -> list[Transition]:
     """Stalled, once it is known what each slot waits for."""
     state = draft.state
-    if state.is_deleted or state.is_terminating or state.is_adopted_end:
+    if state.is_deleted or state.is_terminating or state.has_ended():
+        return []
+    words = stall_words(state)
+    if words is None and not any(entry.type == reasons.STALLED and entry.is_true for entry in state.conditions):
         return []
     board = Board(state, event, by_gap)
-    words = None if state.has_ended() else stall_words(state)
     if words is not None:
         if not board.is_true(reasons.STALLED):
             draft.notify("Warning", words[0], words[1][:1000])
         board.set_true(reasons.STALLED, *words)
-    elif not state.has_ended():
+    else:
         board.set_false(reasons.STALLED, reasons.NOT_STALLED, "Nothing outside the job holds it back.")
     board.close()
     return board.transitions

@@ -6,14 +6,13 @@ In: the slots that stall. Out: the condition's reason and message: the first slo
 from __future__ import annotations
 
 from controller.fold.state import JobState
-from controller.model.replicas import SlotId
 
 
 def stall_words(state: JobState) -> tuple[str, str] | None:
     """(reason, message) of Stalled; None when nothing stalls."""
     if not state.stalls:
         return None
-    first: SlotId = min(state.stalls, key=lambda slot_id: slot_id.order())
+    first = state.stalled[0]
     reason, message = state.stalls[first]
     others = len(state.stalls) - 1
     return reason, f"{first}: {message}" + (f" (and {others} more)" if others else "")

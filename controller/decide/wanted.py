@@ -1,6 +1,6 @@
 """What the job as a whole asks for now, beside its slots: order, collections, status, TTL, Events (RULES §5, §6, §8).
 
-In: a state whose agendas are right. Out: the actions for one DECIDED event, and the timers.
+In: the state of a job that is not left alone, its agendas right. Out: the actions for one DECIDED event, and timers.
 """
 
 from __future__ import annotations
@@ -25,25 +25,26 @@ COLLECT_FROM = 2
 def actions_of(draft: Draft, settings: PolicySettings) -> tuple[Action, ...]:
     """Everything that is to be asked for newly, in the order in which it is to be sent."""
     state = draft.state
-    if state.spec.is_left_alone():
-        return ()
+    # Most of the slots that have an agenda only wait.
+    asking = [slot_id for slot_id, agenda in state.agendas.items() if agenda.actions] if state.agendas else []
     if state.is_deleted:
         # Its pods still wait to be let go (DESIGN §6).
-        of_slots = [action for slot_id in sorted(state.agendas) for action in state.agendas[slot_id].actions]
+        of_slots = [action for slot_id in sorted(asking) for action in state.agendas[slot_id].actions]
         return (*of_slots, *_released_strays(state))
     found: list[Action] = []
     may_ask = state.pause is None or state.pause.is_due
     if _wants_status(state) and may_ask:
         found.append(actions.PatchStatus(urgent=state.is_status_urgent))
-    if state.agendas:
-        slots = sorted(state.agendas, key=SlotId.order)
-        of_slots = [action for slot_id in slots for action in state.agendas[slot_id].actions]
+    if asking:
+        asking.sort(key=SlotId.order)
+        of_slots = [action for slot_id in asking for action in state.agendas[slot_id].actions]
         # Surplus slots go from the highest index down (RULES §8).
         of_slots.sort(key=lambda action: -_surplus_index(action))
         found += _collected(state, of_slots, settings)
     if may_ask:
-        found += _strays(state)
-        found += _released_strays(state)
+        if state.strays:
+            found += _strays(state)
+            found += _released_strays(state)
         found += state.notices
         if state.is_ttl_due and state.has_ended() and not state.is_terminating and not state.is_delete_asked:
             found.append(actions.DeleteJob(Because.TTL))
@@ -52,11 +53,11 @@ def actions_of(draft: Draft, settings: PolicySettings) -> tuple[Action, ...]:
 
 def timers_of(state: JobState) -> tuple[Timer, ...]:
     """Every instant at which the job wants to be woken."""
-    if state.is_deleted or state.is_terminating or state.spec.is_left_alone():
+    if state.is_deleted or state.is_terminating:
         return ()
     found = [timer for agenda in state.agendas.values() for timer in agenda.timers] if state.agendas else []
     seconds = state.spec.deadline_seconds
-    if state.may_run() and seconds is not None and state.start_time is not None and not state.is_deadline:
+    if seconds is not None and state.start_time is not None and not state.is_deadline and state.may_run():
         found.append(Timer(state.start_time + seconds * SECOND, TimerKind.DEADLINE))
     ttl = state.spec.ttl_seconds
     if state.has_ended() and ttl is not None and state.completion_time is not None and not state.is_ttl_due:

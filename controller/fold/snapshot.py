@@ -13,7 +13,7 @@ from controller.fold.counts import count_slots
 from controller.fold.state import JobState, Slot
 from controller.model.actions import Action
 
-DERIVED = ("tallies", "retried", "told", "status_digest", "agendas", "stalls")
+DERIVED = ("tallies", "retried", "told", "status_digest", "agendas", "stalls", "stalled")
 
 
 def encode_state(state: JobState) -> bytes:

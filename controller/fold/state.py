@@ -296,6 +296,8 @@ class JobState(msgspec.Struct):
     """Of the status as it is now; empty: not made yet."""
     agendas: dict[SlotId, Agenda] = {}
     stalls: dict[SlotId, tuple[str, str]] = {}
+    stalled: tuple[SlotId, ...] = ()
+    """The keys of `stalls`, in order."""
 
     def change_status(self) -> None:
         """Something changed that the status says: it is compared anew with what was written."""
@@ -308,7 +310,7 @@ class JobState(msgspec.Struct):
     def is_at_rest(self) -> bool:
         """Nothing is created, retried or timed: ended, going, invalid, or somebody else's."""
         return (
-            self.has_ended() or self.is_terminating or self.is_deleted or bool(self.problem)
+            bool(self.verdict or self.problem) or self.is_terminating or self.is_deleted
             or self.spec.is_left_alone()
         )  # fmt: skip
 
