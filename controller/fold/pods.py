@@ -17,7 +17,7 @@ from controller.fold.judge import BACKOFF_LIMIT_EXCEEDED, count_retries, goes_ov
 from controller.fold.state import Attempt, End, Ending, Failure, Slot, Stray
 from controller.fold.strays import add_stray, observe_stray
 from controller.fold.waiting import waits_of
-from controller.fold.whose import slot_of_pod
+from controller.fold.whose import slot_named, slot_of_pod
 from controller.model.actions import Because, Holder
 from controller.model.events import DELETIONS, SYNCS, Event, Op
 from controller.model.instants import SECOND, instant_of
@@ -47,7 +47,12 @@ def observe_pod(draft: Draft, event: Event, pod: Pod, context: Context) -> None:
     if uid in draft.state.strays:
         observe_stray(draft, event, pod)
         return
-    slot_id = _slot_of_known(draft, event) or slot_of_labels(pod.metadata)
+    known = slot_named(draft.state, event.name)
+    if known is not None and known.attempt is not None and known.attempt.uid == uid:
+        # Labels that somebody changes later do not move it.
+        _observe_attempt(draft, event, pod, known, known.attempt, context)
+        return
+    slot_id = slot_of_labels(pod.metadata)
     if slot_id is None or (slot_id not in draft.state.slots and slot_id.index >= draft.state.spec.count(slot_id.type)):
         if event.op not in DELETIONS:
             add_stray(draft, event, pod, Because.INVALID_INDEX)
@@ -71,11 +76,11 @@ def observe_pod(draft: Draft, event: Event, pod: Pod, context: Context) -> None:
         add_stray(draft, event, pod, Because.DUPLICATE)
         return
     assert slot.attempt is not None
-    known = slot.attempt
+    newest = slot.attempt
     if was_counted:
         status = main_status(pod)
-        known = _replace(known, restarts_seen=status.restart_count if status else 0)
-    _observe_attempt(draft, event, pod, slot, known, context)
+        newest = _replace(newest, restarts_seen=status.restart_count if status else 0)
+    _observe_attempt(draft, event, pod, slot, newest, context)
 
 
 def _observe_lost(draft: Draft, event: Event, pod: Pod) -> None:
@@ -104,13 +109,6 @@ def _lose(draft: Draft, event: Event, slot: Slot, attempt: Attempt) -> None:
     draft.put(replace_slot(slot, attempt=lost))
     if attempt.ending is None:
         draft.state.unjudged = (*draft.state.unjudged, slot.id)
-
-
-def _slot_of_known(draft: Draft, event: Event) -> SlotId | None:
-    """The slot whose attempt this pod is already: labels that somebody changes later do not move it."""
-    slot_id = slot_of_name(draft.state.name, event.name)
-    slot = draft.state.slots.get(slot_id) if slot_id else None
-    return slot_id if slot and slot.attempt and slot.attempt.uid == event.uid else None
 
 
 def slot_of_labels(metadata: ObjectMeta) -> SlotId | None:

@@ -15,7 +15,7 @@ from controller.fold.spec import JobSpec
 from controller.model.actions import Action, EmitNotice, Holder
 from controller.model.events import Timer
 from controller.model.instants import Instant
-from controller.model.replicas import ReplicaType, SlotId
+from controller.model.replicas import ReplicaType, SlotId, slot_id_of
 
 CONDITION_TYPES = frozenset(("Created", "Running", "Restarting", "Succeeded", "Failed", "Suspended", "Stalled"))
 """The types that this controller sets (RULES §4)."""
@@ -155,7 +155,7 @@ class Slot(msgspec.Struct, frozen=True):
 
     @property
     def id(self) -> SlotId:
-        return SlotId(self.type, self.index)
+        return slot_id_of(self.type, self.index)
 
     def is_retried(self) -> bool:
         """Being retried (RULES §4.3)."""

@@ -11,7 +11,7 @@ from controller.model.names import slot_of_name
 
 def slot_of_pod(state: JobState, name: str, uid: str) -> Slot | None:
     """The slot whose newest attempt is this pod."""
-    slot = _named(state, name)
+    slot = slot_named(state, name)
     if slot is not None and slot.attempt is not None and slot.attempt.uid == uid:
         return slot
     # Found by its labels, a pod may have any name.
@@ -20,12 +20,13 @@ def slot_of_pod(state: JobState, name: str, uid: str) -> Slot | None:
 
 def slot_of_service(state: JobState, name: str, uid: str) -> Slot | None:
     """The slot that has this service."""
-    slot = _named(state, name)
+    slot = slot_named(state, name)
     if slot is not None and slot.service is not None and slot.service.uid == uid:
         return slot
     return next((slot for slot in state.slots.values() if slot.service and slot.service.uid == uid), None)
 
 
-def _named(state: JobState, name: str) -> Slot | None:
+def slot_named(state: JobState, name: str) -> Slot | None:
+    """The slot whose pod and service would have that name."""
     slot_id = slot_of_name(state.name, name)
     return state.slots.get(slot_id) if slot_id is not None else None

@@ -46,6 +46,12 @@ class SlotId(NamedTuple):
 
 
 @lru_cache(maxsize=16384)
+def slot_id_of(kind: ReplicaType, index: int) -> SlotId:
+    """The slot with that type and index; made once, since it is asked for at every event."""
+    return SlotId(kind, index)
+
+
+@lru_cache(maxsize=16384)
 def slot_of(text: str) -> SlotId | None:
     """The slot that `worker-0` names; None when it names none."""
     kind, dash, index = text.rpartition("-")
