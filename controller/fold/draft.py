@@ -46,18 +46,20 @@ class Draft:
 
     def put(self, slot: Slot) -> None:
         """Stores a slot and keeps its type's tally right."""
-        slot_id = slot.id
-        before = self.state.slots.get(slot_id)
+        state, slot_id = self.state, slot.id
+        before = state.slots.get(slot_id)
         if before is slot:
             return
-        self.own("slots")[slot_id] = slot
+        if state.slots is self._before.slots:
+            state.slots = state.slots.copy()
+        state.slots[slot_id] = slot
         if self.touched is not None:
             self.touched.add(slot_id)
         if before is None or before.attempts != slot.attempts or before.verdict is not slot.verdict:
             self.has_moved = True
-            self.state.change_status()
+            state.change_status()
             if is_told(slot) != (before is not None and is_told(before)):
-                self.state.told = with_slot(self.state.told, slot_id, is_in=is_told(slot))
+                state.told = with_slot(state.told, slot_id, is_in=is_told(slot))
         elif before.attempt is slot.attempt and before.retry is slot.retry:
             # Its service, or what is in flight: no condition and no count rests on that.
             return
@@ -66,12 +68,12 @@ class Draft:
         old, new = (face_of(before) if before is not None else 0), face_of(slot)
         if old != new:
             self.has_moved = True
-            tally = self.state.tallies.get(slot.type)
+            tally = state.tallies.get(slot.type)
             if tally is not None and slot.index < tally.total:
                 self.own("tallies")[slot.type] = moved(tally, old, new)
-                self.state.change_status()
+                state.change_status()
             if (old ^ new) & RETRIED:
-                self.state.retried = with_slot(self.state.retried, slot_id, is_in=bool(new & RETRIED))
+                state.retried = with_slot(state.retried, slot_id, is_in=bool(new & RETRIED))
 
     def touch_all(self) -> None:
         """Everything derived is made anew: the spec, suspension or the end changed."""

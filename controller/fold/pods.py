@@ -5,8 +5,6 @@ In: a pod event. Out: slots, strays and holders of names in the draft.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from controller.fold.context import Context
@@ -189,27 +187,27 @@ def _observe_attempt(draft: Draft, event: Event, pod: Pod, slot: Slot, attempt: 
     main = main_status(pod)
     in_place = in_place_of(pod, main, attempt, restarts_in_pod)
     is_gone = event.op in DELETIONS
-    changes = _seen(event, pod, main, attempt)
-    ending = attempt.ending
+    seen = _seen(event, pod, main, attempt)
+    ending, alive_at = attempt.ending, attempt.alive_at
     has_ended = main is not None and main.state is not None and main.state.terminated is not None
     if ending is None and (is_gone or has_ended or pod.status.phase in ("Succeeded", "Failed")):
-        seen = _replace(attempt, **changes)
         ending = ending_of(pod, seen, policy, event, by_gap)
         if is_gone and ending is None:
             ending = vanished(seen, event, by_gap)
     elif ending is None:
-        changes["alive_at"] = event.observed_at
-    is_crashing = ending is None and in_place.crash is not None
-    if in_place.crash is not None:
-        changes["crash_code"], changes["crash_reason"] = in_place.crash.exit_code, in_place.crash.reason or ""
+        alive_at = event.observed_at
+    crash = in_place.crash
+    is_crashing = ending is None and crash is not None
     after = _replace(
-        attempt,
+        seen,
+        alive_at=alive_at,
         restarts_seen=in_place.restarts_seen,
         is_crashing=is_crashing,
+        crash_code=crash.exit_code if crash else attempt.crash_code,
+        crash_reason=(crash.reason or "") if crash else attempt.crash_reason,
         waits=None if ending else waits_of(pod),
         ending=ending,
         is_gone=is_gone,
-        **changes,
     )
     is_new_crash = is_crashing and not attempt.is_crashing
     retry = slot.retry
@@ -226,27 +224,29 @@ def _observe_attempt(draft: Draft, event: Event, pod: Pod, slot: Slot, attempt: 
         _check_limit(draft, event, slot, after, pod)
 
 
-def _seen(event: Event, pod: Pod, main: ContainerStatus | None, attempt: Attempt) -> dict[str, Any]:
-    """What the observation says of the pod, apart from ends and restarts."""
+def _seen(event: Event, pod: Pod, main: ContainerStatus | None, attempt: Attempt) -> Attempt:
+    """The attempt with what the observation says of the pod, apart from ends and restarts."""
     metadata = pod.metadata
-    changes: dict[str, Any] = {
-        "phase": pod.status.phase,
-        "is_seen": True,
-        "name": event.name,
-        "node": pod.spec.node_name or attempt.node,
-        "created_at": _created_at(metadata, event),
-        "has_uid_label": JOB_UID_LABEL in (metadata.labels or {}),
-        "has_finalizer": POD_FINALIZER in (metadata.finalizers or ()),
-    }
-    if metadata.deletion_timestamp and attempt.terminating_at is None:
+    terminating_at, kill_asked_at = attempt.terminating_at, attempt.kill_asked_at
+    if metadata.deletion_timestamp and terminating_at is None:
         grace = metadata.deletion_grace_period_seconds or 0
-        changes["terminating_at"] = event.observed_at
+        terminating_at = event.observed_at
         # A grace of 0 is the kubelet's own confirmation: the time of the request is unknown (RULES §11).
-        changes["kill_asked_at"] = instant_of(metadata.deletion_timestamp) - grace * SECOND if grace else 0
+        kill_asked_at = instant_of(metadata.deletion_timestamp) - grace * SECOND if grace else 0
     running = main.state.running if main and main.state else None
-    if running and running.started_at:
-        changes["started_at"] = instant_of(running.started_at)
-    return changes
+    return _replace(
+        attempt,
+        phase=pod.status.phase,
+        is_seen=True,
+        name=event.name,
+        node=pod.spec.node_name or attempt.node,
+        created_at=_created_at(metadata, event),
+        has_uid_label=JOB_UID_LABEL in (metadata.labels or {}),
+        has_finalizer=POD_FINALIZER in (metadata.finalizers or ()),
+        terminating_at=terminating_at,
+        kill_asked_at=kill_asked_at,
+        started_at=instant_of(running.started_at) if running and running.started_at else attempt.started_at,
+    )
 
 
 def _check_limit(draft: Draft, event: Event, slot: Slot, attempt: Attempt, pod: Pod) -> None:
