@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
 from controller.act.manifests import pod_manifest, service_manifest, template_hash
@@ -28,6 +28,7 @@ from controller.kube import (
     Response,
     Status,
 )
+from controller.kube.live import Live
 from controller.model import actions
 from controller.model.actions import Holder, Outcome, Result
 from controller.model.instants import Instant, text_of
@@ -38,20 +39,18 @@ from controller.model.settings import PolicySettings
 REQUEST_SECONDS = 10.0
 """Shorter than a lease, and cut to what is left of it: nothing of an old leader is under way when a new one begins
 (DESIGN §6)."""
-LIVE_JOBS = 256
-"""Jobs whose live object is kept between the creations of one burst."""
 
 Json = dict[str, Any]
 
 
 class Actor:
-    """Sends requests. Holds nothing but the live objects of jobs whose pods are being created."""
+    """Sends requests. `live` is shared with the watch: what it has seen need not be asked for."""
 
-    def __init__(self, client: KubeClient, settings: PolicySettings) -> None:
+    def __init__(self, client: KubeClient, settings: PolicySettings, live: Live | None = None) -> None:
         self._client = client
         self._settings = settings
-        self._live: OrderedDict[str, Json] = OrderedDict()
-        self._looking: dict[str, asyncio.Lock] = {}
+        self._live = live or Live()
+        self._looking: dict[str, asyncio.Future[Json]] = {}
 
     async def carry_out(self, request: Request, now: Instant) -> Outcome:
         """Sends one action and says what came of it. `now` is the time for an Event."""
@@ -76,7 +75,9 @@ class Actor:
                 return await self._delete(namespaced(namespace, "services", name), uid)
             case actions.DeleteOwned(kind=plural):
                 query = {"labelSelector": f"{JOB_UID_LABEL}={request.job_uid}"}
-                return _done(await self._request("DELETE", namespaced(namespace, plural), query=query))
+                answer = await self._request("DELETE", namespaced(namespace, plural), query=query)
+                self._live.note_deleted(_gone_of(answer.json().get("items") or ()))
+                return _done(answer)
             case actions.ReleasePod(name=name, uid=uid):
                 return await self._release(namespace, name, uid)
             case actions.PatchStatus():
@@ -96,24 +97,23 @@ class Actor:
 
     async def _live_job(self, request: Request) -> Json:
         """The job as the API server has it: the log is redacted, so no pod is made from it. The creations of one burst
-        share one GET."""
-        held = self._live.get(request.job_uid)
-        if held is not None and held["metadata"].get("generation", 0) >= request.generation:
-            self._live.move_to_end(request.job_uid)
+        share one GET where the watch has not shown it."""
+        uid = request.job_uid
+        held = self._live.job(uid, request.generation)
+        if held is not None:
             return held
-        lock = self._looking.setdefault(request.job_uid, asyncio.Lock())
-        async with lock:
-            if self._live.get(request.job_uid) is held:
-                self._live[request.job_uid] = await self._fetched(request)
-                if len(self._live) > LIVE_JOBS:
-                    self._looking.pop(self._live.popitem(last=False)[0], None)
-        return self._live.get(request.job_uid) or await self._fetched(request)
+        looking = self._looking.get(uid)
+        if looking is None:
+            looking = self._looking[uid] = asyncio.ensure_future(self._fetched(request))
+            looking.add_done_callback(lambda _: self._looking.pop(uid, None))
+        return await asyncio.shield(looking)
 
     async def _fetched(self, request: Request) -> Json:
         answer = await self._request("GET", job_path(request.namespace, request.name))
         job: Json = answer.json()
         if job["metadata"]["uid"] != request.job_uid:
             raise NotFound(Status(404, "NotFound", "another TFJob has this name now"))
+        self._live.see_job(request.job_uid, job["metadata"].get("generation", 0), answer.body)
         return job
 
     async def _create(self, namespace: str, plural: str, manifest: Json, spec_hash: str | None = None) -> Outcome:
@@ -146,7 +146,9 @@ class Actor:
         if propagation:
             body["propagationPolicy"] = propagation
         try:
-            return _done(await self._request("DELETE", path, body=body))
+            answer = await self._request("DELETE", path, body=body)
+            self._live.note_deleted(_gone_of([answer.json()], uid))
+            return _done(answer)
         except NotFound:
             return Outcome(Result.DONE, code=404)
         except Conflict as error:
@@ -234,6 +236,16 @@ class Actor:
             return _done(await self._request("POST", namespaced(request.namespace, "events"), body=body))
         except AlreadyExists:
             return Outcome(Result.DONE, code=409)
+
+
+def _gone_of(answered: Iterable[Json], uid: str = "") -> Iterator[str]:
+    """The uids of what a deletion's answer says is gone: objects that nothing holds, or a Status for the one asked."""
+    for each in answered:
+        metadata = each.get("metadata") or {}
+        if each.get("kind") == "Status" and uid:
+            yield uid
+        elif metadata.get("uid") and not metadata.get("finalizers") and not metadata.get("deletionTimestamp"):
+            yield metadata["uid"]
 
 
 def _done(answer: Response, spec_hash: str | None = None) -> Outcome:

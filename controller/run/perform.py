@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from controller.act import Actor, Request, Turns
 from controller.kube import KubeClient
+from controller.kube.live import Live
 from controller.log import NewEvent, SessionMark
 from controller.model.actions import Outcome, Result
 from controller.model.events import ActionSettled, Op
@@ -30,11 +31,12 @@ class Performer:
         inbox: Inbox[NewEvent | SessionMark],
         clock: Clock,
         settings: Settings,
+        live: Live,
     ) -> None:
         self._inbox = inbox
         self._clock = clock
         self._turns = Turns(
-            Actor(client, settings.policy),
+            Actor(client, settings.policy, live),
             is_wanted=projector.is_wanted,
             status_now=projector.status_now,
             on_outcome=self._record,

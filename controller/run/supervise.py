@@ -18,6 +18,7 @@ from controller.errors import Temporary, UserError
 from controller.fold import Context, context_after, decode_state
 from controller.kube import KubeClient
 from controller.kube.backoff import delay_seconds
+from controller.kube.live import Live
 from controller.log import EventLog, Head, LogWentBack, NewEvent, SessionMark
 from controller.model.events import (
     RULES_NUMBER,
@@ -115,9 +116,10 @@ class Supervisor:
         return None
 
     async def _run_loops(self, projector: Projector, stop: asyncio.Event) -> None:
-        watches = await self._watches(projector.context)
+        live = Live()
+        watches = await self._watches(projector.context, live)
         timers = Timers(may_fire=watches.is_connected)
-        performer = Performer(self._client, projector, self.inbox, self._clock, self._settings)
+        performer = Performer(self._client, projector, self.inbox, self._clock, self._settings, live)
         ingest = Ingest(self._log, self.inbox, projector, self._clock, performer=performer, on_timers=timers.set)
         for uid, due in projector.timers_changed().items():
             timers.set(uid, due)
@@ -144,7 +146,7 @@ class Supervisor:
                 )
         log.info("stopped")
 
-    async def _watches(self, context: Context) -> Watches:
+    async def _watches(self, context: Context, live: Live) -> Watches:
         """The watches, resuming where the log says that each was read up to."""
         key_file = self._settings.redaction_key_file
         scope = self._settings.namespace or ""
@@ -165,6 +167,7 @@ class Supervisor:
             gang_scheduler=self._settings.gang_scheduler,
             redaction_key=key_file.read_bytes() if key_file else None,
             relist=relist,
+            live=live,
         )
 
     async def _restored(self) -> Projector:

@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from controller.kube.live import Live
 from controller.model.events import (
+    DELETIONS,
     JobObserved,
     NoticeObserved,
     ObjectFact,
@@ -86,8 +88,10 @@ class Owner(NamedTuple):
 class Normaliser:
     """Makes observations. It remembers specs only to hash each once; what it answers does not depend on it."""
 
-    def __init__(self, redaction: Redaction) -> None:
+    def __init__(self, redaction: Redaction, live: Live | None = None) -> None:
+        """TFJobs are handed to `live` whole."""
         self._redaction = redaction
+        self._live = live or Live()
         self._specs: OrderedDict[bytes, _Spec] = OrderedDict()
 
     def observation(self, resource: Resource, op: Op, raw: RawObject, observed_at: Instant) -> Observation:
@@ -116,6 +120,7 @@ class Normaliser:
                 kept["spec"] = msgspec.Raw(spec.json)
                 fact = JobObserved(_TFJOB.decode(_json(kept)))
                 meta = fact.job.metadata
+                self._hand_over(op, meta, raw)
             case "Service":
                 spec = self._spec(raw)
                 body = _json({"metadata": metadata})
@@ -151,6 +156,12 @@ class Normaliser:
             spec=spec.json if spec else None,
             size=len(body) + OVERHEAD_BYTES,
         )
+
+    def _hand_over(self, op: Op, meta: ObjectMeta, raw: RawObject) -> None:
+        if op in DELETIONS:
+            self._live.forget_job(meta.uid)
+        else:
+            self._live.see_job(meta.uid, meta.generation, _encode(raw))
 
     def _spec(self, raw: RawObject, *, is_pod: bool = False) -> _Spec:
         source = bytes(raw.get("spec") or b"null")

@@ -75,8 +75,11 @@ class Reflector:
         pace: Pace,
         resume_at: int | None,
         read_at: Instant | None = None,
+        *,
+        is_deleted: Callable[[str], bool] = lambda uid: False,
     ) -> None:
-        """`resume_at` is the resourceVersion of the last committed mark, `read_at` its time; None lists first."""
+        """`resume_at` is the resourceVersion of the last committed mark, `read_at` its time; None lists first.
+        `is_deleted` knows uids whose deletion the API server has answered: they need no look."""
         self.resource = resource
         self.is_connected = False
         self.problem: str | None = None
@@ -93,6 +96,7 @@ class Reflector:
         self._start_kind = "resume"
         self._marked: int | None = resume_at
         self._read_at = read_at
+        self._is_deleted = is_deleted
         self._held: list[Observation] = []
         """What came since the first doubtful deletion, in order; empty when there is no doubt."""
         self._doubts = 0
@@ -259,8 +263,10 @@ class Reflector:
         self._resource_version = seen.resource_version
 
     def _is_doubtful(self, seen: Observation) -> bool:
-        """A selector watch says DELETED also when a label was edited; a deletion that began is beyond doubt."""
-        return self.resource.says_deleted_for_edits and b'"deletionTimestamp"' not in seen.body
+        """A selector watch says DELETED also when a label was edited; a deletion that began, or that the API server
+        has answered, is beyond doubt."""
+        has_begun = b'"deletionTimestamp"' in seen.body or self._is_deleted(seen.uid)
+        return self.resource.says_deleted_for_edits and not has_begun
 
     async def _settle(self) -> None:
         """Looks the doubtful deletions up, and puts them with what came after them."""

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from controller.kube.client import KubeClient
+from controller.kube.live import Live
 from controller.model.events import GapReason
 from controller.model.instants import Instant
 from controller.model.settings import GangScheduler
@@ -39,6 +40,7 @@ class Watches:
         *,
         gang_scheduler: GangScheduler = GangScheduler.NONE,
         redaction_key: bytes | None = None,
+        live: Live | None = None,
         relist: Mapping[str, GapReason] | None = None,
         pace: Pace | None = None,
     ) -> None:
@@ -46,7 +48,7 @@ class Watches:
 
         `relist` names resources that are listed although they have a mark, and why: a gap that the log has open, or
         that something else than the API server made. `clock` gives microseconds since the epoch. Without
-        `redaction_key` env hashes are comparable only while this instance lives.
+        `redaction_key` env hashes are comparable only while this instance lives. `live` is shared with act/.
         """
         self._client = client
         self._reader = heads
@@ -57,7 +59,8 @@ class Watches:
         self._namespace = namespace
         self._stamp = Stamp(clock)
         self._resources = resources_of(gang_scheduler)
-        self._normaliser = Normaliser(Redaction(redaction_key or secrets.token_bytes(32)))
+        self._live = live or Live()
+        self._normaliser = Normaliser(Redaction(redaction_key or secrets.token_bytes(32)), self._live)
         self._pace = pace or Pace()
         self._reflectors: dict[str, Reflector] = {}
         self._gaps: Gaps | None = None
@@ -85,6 +88,7 @@ class Watches:
                 self._pace,
                 self._marks.get(resource.name) if reason is None else None,
                 self._marked_at.get(resource.name),
+                is_deleted=self._live.is_deleted,
             )
         for reason, names in anew.items():
             times = [self._marked_at[name] for name in names if name in self._marked_at]

@@ -33,13 +33,14 @@ class World:
 
     def __init__(self, server: LocalApiServer, client: KubeClient, database_url: str) -> None:
         self.server, self.client, self.database_url = server, client, database_url
+        self.controller_client = client
         self.stop_signal = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         self.stop_signal = asyncio.Event()
         settings = Settings(database_url=self.database_url)
-        self.task = asyncio.create_task(Controller(settings, self.client).run(self.stop_signal))
+        self.task = asyncio.create_task(Controller(settings, self.controller_client).run(self.stop_signal))
 
     async def stop(self) -> None:
         """As SIGTERM does; raises what the controller raised."""

@@ -1,7 +1,7 @@
 """What others read of the status, after every step of every given scenario.
 
-Katib asks the gjson paths `status.conditions.#(type=="Succeeded")#|#(status=="True")#` and the same for Failed, and takes
-a trial as ended when one gives something; Pipelines looks at `conditions[-1]`.
+Katib asks the gjson path `status.conditions.#(type=="Succeeded")#|#(status=="True")#` and the same for Failed, and
+takes a trial as ended when one gives something; Pipelines looks at `conditions[-1]`.
 """
 
 from __future__ import annotations
