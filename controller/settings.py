@@ -44,6 +44,9 @@ class Settings:
     lease_name: str = setting("tfjob-controller", "name", "One controller a cluster is the usual case")
     lease_seconds: float = setting(15.0, "seconds", "As Kubernetes' own components: an API server restarts within it")
     lease_retry_seconds: float = setting(2.0, "seconds", "A leader has five tries before it stops, at 2/3 of the lease")
+    http_address: str | None = setting(
+        None, "host:port|off", "For /livez, /readyz and /metrics. Unset: `:8080` in a pod, else off"
+    )
     api_qps: float = setting(1000.0, "requests a second", "The server's own fairness is the limit; this stops mistakes")
     api_burst: int = setting(2000, "requests", "A burst of jobs is sent as fast as the server takes it")
     api_workers: int = setting(32, "requests at a time", "A job's pods start together; the server's limits still hold")
@@ -115,12 +118,24 @@ def _converted(name: str, raw: Any) -> Any:
             if not 0 < amount < float("inf"):
                 raise ValueError(raw)
             return amount
+        case "http_address":
+            return _address(raw)
         case "log_format":
             return _known(raw, "people", "json")
         case "log_level":
             return _known(raw, "debug", "info", "warning", "error")
         case _:
             return raw
+
+
+def _address(raw: str) -> str:
+    """host:port, the host empty for all; empty for off."""
+    if raw in ("", "off"):
+        return ""
+    _, colon, port = raw.rpartition(":")
+    if not (colon and port.isascii() and port.isdigit() and int(port) < 65536):
+        raise ValueError(raw)
+    return raw
 
 
 def _known(value: str, *allowed: str) -> str:

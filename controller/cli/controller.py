@@ -26,6 +26,9 @@ def run(
     lease_name: str | None = typer.Option(None, help="The Lease's name."),
     lease_seconds: float | None = typer.Option(None, help="A leader that is silent for so long is replaced."),
     lease_retry_seconds: float | None = typer.Option(None, help="Between two renewals, or looks, of the Lease."),
+    http_address: str | None = typer.Option(
+        None, help="host:port for /livez, /readyz and /metrics, or off. Unset: :8080 in a pod, else off."
+    ),
     api_qps: float | None = typer.Option(None, help="API requests a second."),
     api_burst: int | None = typer.Option(None, help="API requests at once after a quiet time."),
     api_workers: int | None = typer.Option(None, help="API requests at a time."),
@@ -42,7 +45,8 @@ def run(
     from controller.app import run_until_signal
     from controller.cli.logging import configure_logging
     from controller.settings import read_settings
+    from controller.web import serving
 
     settings = read_settings(flags, os.environ)
     configure_logging(settings.log_format, settings.log_level)
-    asyncio.run(run_until_signal(settings))
+    asyncio.run(run_until_signal(settings, serving))

@@ -38,6 +38,10 @@ class Inbox(Generic[Item]):
     def __len__(self) -> int:
         return len(self._items)
 
+    def first(self) -> Item | None:
+        """The oldest item, which stays; None when there is none."""
+        return self._items[0] if self._items else None
+
     async def put(self, item: Item) -> None:
         """Hands over one observation; waits while the limit is reached, so that the watch stops reading."""
         while self._bytes >= self._limit:

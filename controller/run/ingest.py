@@ -17,9 +17,11 @@ from controller.errors import Temporary
 from controller.kube.backoff import delay_seconds
 from controller.log import Append, Event, EventLog, NewEvent, SessionMark
 from controller.model.events import Timer
+from controller.model.instants import SECOND, Instant
 from controller.run.clock import Clock
 from controller.run.inbox import Inbox
 from controller.run.project import SNAPSHOT_EVERY_SECONDS, Projector
+from controller.run.tally import Tally
 
 BATCH_ROWS = 500
 """A commit's largest batch: beyond it the rows a second do not rise, and the lock is held for longer (DESIGN §4)."""
@@ -47,6 +49,7 @@ class Ingest:
         *,
         performer: Sink,
         on_timers: Callable[[str, tuple[Timer, ...]], None],
+        tally: Tally,
     ) -> None:
         self._log = event_log
         self._inbox = inbox
@@ -54,7 +57,19 @@ class Ingest:
         self._clock = clock
         self._performer = performer
         self._on_timers = on_timers
-        self.commit_count = 0
+        self._tally = tally
+        self._oldest_at: Instant | None = None
+        """When the first observation of the commit that is under way was read."""
+        self.problem: str | None = None
+        """Why the log cannot be written now, in words."""
+
+    def behind_seconds(self) -> float:
+        """Age of the oldest observation that is not in the log yet; 0 when all are."""
+        oldest_at = self._oldest_at
+        if oldest_at is None:
+            first = self._inbox.first()
+            oldest_at = first.observed_at if isinstance(first, NewEvent) else None
+        return 0.0 if oldest_at is None else max(0, self._clock.now() - oldest_at) / SECOND
 
     async def run(self, drained: asyncio.Event) -> None:
         """Commits until `drained` is set and nothing is left to write; then writes every state and returns."""
@@ -81,8 +96,13 @@ class Ingest:
             attempts=writes.attempts,
             cursor=writes.cursor,
         )
+        self._oldest_at = next((item.observed_at for item in items if isinstance(item, NewEvent)), None)
         events = await self._committed(append)
+        self._oldest_at = None
+        self._tally.committed(events, self._clock.now())
+        self._tally.count_jobs(writes.happened)
         requests = self._projector.fold(events)
+        self._tally.count_jobs(self._projector.came_and_went())
         self._projector.decide(self._clock.now())
         for uid, timers in self._projector.timers_changed().items():
             self._on_timers(uid, timers)
@@ -99,9 +119,11 @@ class Ingest:
                 events = await self._log.commit(append)
             except Temporary as error:
                 failures += 1
+                self.problem = str(error)
+                self._tally.failed_commits += 1
                 delay = max(error.retry_after_seconds, delay_seconds(failures))
                 log.warning("the log cannot be written", error=str(error), again_in_seconds=round(delay, 1))
                 await asyncio.sleep(delay)
             else:
-                self.commit_count += 1
+                self.problem = None
                 return events

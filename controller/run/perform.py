@@ -18,6 +18,7 @@ from controller.model.events import ActionSettled, Op
 from controller.run.clock import Clock
 from controller.run.inbox import Inbox
 from controller.run.project import Projector
+from controller.run.tally import Tally
 from controller.settings import Settings
 
 
@@ -32,7 +33,9 @@ class Performer:
         clock: Clock,
         settings: Settings,
         live: Live,
+        tally: Tally,
     ) -> None:
+        self._tally = tally
         self._inbox = inbox
         self._clock = clock
         self._turns = Turns(
@@ -66,6 +69,7 @@ class Performer:
             pass
 
     def _record(self, request: Request, attempt: int, outcome: Outcome) -> None:
+        self._tally.settled(request.action, outcome)
         if outcome.result is Result.NOT_SENT:
             return  # it stays without an outcome: whoever leads next sends it
         fact = ActionSettled(request.decided_position, request.ordinal, attempt, request.action, outcome)

@@ -16,9 +16,10 @@ from controller.decide import advance, asked_of, is_over, is_wanted, restored, s
 from controller.fold import Context, JobState, context_after, encode_state
 from controller.log import AttemptRow, JobSnapshot, NewEvent
 from controller.model.actions import Action
-from controller.model.events import Decided, Event, JobObserved, Op, Timer, Transition
-from controller.model.replicas import SlotId
+from controller.model.events import DELETIONS, Decided, Event, JobObserved, Op, Timer, Transition
 from controller.run.route import Routes
+from controller.run.rows import attempt_row
+from controller.run.tally import TRANSITIONS, JobCount
 
 SNAPSHOT_EVERY_SECONDS = 1.0
 """A job that changes without a transition is written at most this often; a start folds what came after."""
@@ -35,6 +36,8 @@ class Writes:
     snapshots: list[JobSnapshot] = field(default_factory=list)
     attempts: list[AttemptRow] = field(default_factory=list)
     cursor: int | None = None
+    happened: list[tuple[JobCount, str]] = field(default_factory=list)
+    """What `transitions` are counted as, with the job's namespace; not written."""
 
     def __bool__(self) -> bool:
         return bool(self.decided or self.transitions or self.snapshots)
@@ -70,6 +73,7 @@ class Projector:
         self._wanting: set[str] = set()
         self._dirty: set[str] = set()
         self._urgent: list[str] = []
+        self._came_and_went: list[tuple[JobCount, str]] = []
 
     @property
     def context(self) -> Context:
@@ -186,6 +190,11 @@ class Projector:
         found, self._urgent = self._urgent, []
         return found
 
+    def came_and_went(self) -> list[tuple[JobCount, str]]:
+        """The jobs whose first event, or whose deletion, was folded since the last call, with their namespaces."""
+        found, self._came_and_went = self._came_and_went, []
+        return found
+
     def timers_changed(self) -> dict[str, tuple[Timer, ...]]:
         """uid → its timers, of the jobs whose timers may have changed since the last call."""
         changed = {uid: self._jobs[uid].timers if uid in self._jobs else () for uid in self._retimed}
@@ -204,6 +213,11 @@ class Projector:
             return
         if step is None:
             return
+        if isinstance(event.fact, JobObserved) and not step.state.spec.is_left_alone():
+            if live is None:
+                self._came_and_went.append((JobCount.CREATED, event.namespace))
+            elif event.op in DELETIONS:
+                self._came_and_went.append((JobCount.DELETED, event.namespace))
         if live is None:
             live = self._jobs[uid] = _Live(step.state, event.position)
         live.state, live.position, live.wanted = step.state, event.position, step.actions
@@ -219,13 +233,15 @@ class Projector:
             self._urgent.append(uid)
             self._pending.transitions += [(uid, transition) for transition in step.transitions]
             for transition in step.transitions:
+                if transition.status == "True" and transition.type in TRANSITIONS:
+                    self._pending.happened.append((TRANSITIONS[transition.type], step.state.namespace))
                 log.info(
                     transition.type.lower() if transition.status == "True" else f"no longer {transition.type.lower()}",
                     job=f"{step.state.namespace}/{step.state.name}",
                     position=transition.position,
                     reason=transition.reason,
                 )
-        self._pending.attempts += [_attempt_row(step.state, slot_id) for slot_id in step.judged]
+        self._pending.attempts += [attempt_row(step.state, slot_id) for slot_id in step.judged]
         if live.timers != step.timers:
             live.timers = step.timers
             self._retimed.add(uid)
@@ -280,27 +296,4 @@ def _snapshot(uid: str, live: _Live) -> JobSnapshot:
         state=encode_state(live.state),
         phase=live.state.conditions[-1].type if live.state.conditions else "",
         is_over=is_over(live.state),
-    )
-
-
-def _attempt_row(state: JobState, slot_id: SlotId) -> AttemptRow:
-    """The newest attempt of a slot, whose end was just judged."""
-    attempt = state.slots[slot_id].attempt
-    assert attempt is not None and attempt.ending is not None
-    ending = attempt.ending
-    return AttemptRow(
-        job_uid=state.uid,
-        type=slot_id.type,
-        index=slot_id.index,
-        attempt=attempt.number,
-        pod_name=attempt.name,
-        pod_uid=attempt.uid,
-        position=ending.position,
-        node=attempt.node,
-        started_at=attempt.started_at,
-        finished_at=ending.order_at,
-        exit_code=ending.code,
-        how=ending.how.value,
-        reason=ending.reason,
-        message=ending.message,
     )

@@ -38,7 +38,9 @@ from controller.run.intake import Intake
 from controller.run.lead import Epochs, NoEpochs
 from controller.run.perform import Performer
 from controller.run.project import Projector
+from controller.run.tally import Tally
 from controller.run.timers import Timers
+from controller.run.vitals import Loops
 from controller.settings import Settings
 from controller.watch import Watches
 from controller.watch.resources import resources_of
@@ -65,8 +67,12 @@ class Supervisor:
         clock: Clock,
         holder: str,
         epochs: Epochs | None = None,
+        tally: Tally | None = None,
     ) -> None:
         self._epochs = epochs or NoEpochs()
+        self._tally = tally or Tally()
+        self.loops: Loops | None = None
+        """What runs now; None before this process leads."""
         self._settings = settings
         self._client = client
         self._log = event_log
@@ -85,6 +91,8 @@ class Supervisor:
             except* LogWentBack as group:
                 is_rewound = True
                 log.warning("the log went back", error=str(_first(group)))
+            finally:
+                self.loops = None
             if not is_rewound:
                 break
             # Whatever memory held rests on a log that is no more: what was observed is listed again.
@@ -119,8 +127,16 @@ class Supervisor:
         live = Live()
         watches = await self._watches(projector.context, live)
         timers = Timers(may_fire=watches.is_connected)
-        performer = Performer(self._client, projector, self.inbox, self._clock, self._settings, live)
-        ingest = Ingest(self._log, self.inbox, projector, self._clock, performer=performer, on_timers=timers.set)
+        performer = Performer(self._client, projector, self.inbox, self._clock, self._settings, live, self._tally)
+        ingest = Ingest(
+            self._log,
+            self.inbox,
+            projector,
+            self._clock,
+            performer=performer,
+            on_timers=timers.set,
+            tally=self._tally,
+        )
         for uid, due in projector.timers_changed().items():
             timers.set(uid, due)
         drained = asyncio.Event()
@@ -128,9 +144,13 @@ class Supervisor:
             committing = group.create_task(ingest.run(drained), name="ingest")
             performing = group.create_task(performer.run(), name="perform")
             watching = group.create_task(watches.run(), name="watch")
-            ticking = group.create_task(self._run_timers(timers, watches, performer, projector.outstanding()))
+            beating = self._run_timers(timers, watches, performer, projector.outstanding())
+            ticking = group.create_task(beating, name="timers")
+            tasks = [committing, performing, watching, ticking]
+            self.loops = Loops(self.inbox, projector, ingest, watches, tasks)
             await stop.wait()
             log.info("draining")
+            tasks.clear()  # they end one after another now, as they are told
             watching.cancel()
             ticking.cancel()
             await performer.drain(DRAIN_SECONDS)
@@ -183,6 +203,7 @@ class Supervisor:
             projector.fold(tail)
             cursor = tail[-1].position
         projector.decide(self._clock.now())
+        projector.came_and_went()  # of earlier lives, which have counted it
         return projector
 
     def _announce(self, epoch: int, context: Context) -> None:

@@ -20,6 +20,7 @@ from tests.cluster.harness import TFJOBS, Api, ControllerProcess, Kubelet, runni
 from tests.cluster.recording_proxy import recording
 from tests.cluster.test_spine import SLOTS, Seed
 from tests.controlplane.server import ControlPlane
+from tests.web.scrapes import ask, scrape
 
 LEASE_SECONDS, RETRY_SECONDS = 6.0, 1.0
 SLACK_SECONDS = 4.0
@@ -38,7 +39,7 @@ class Pair:
         return ControllerProcess(
             self._plane, self._database_url, self._namespace, self._folder / f"{name}.log",
             "--leader-elect", "--lease-namespace", self._namespace, "--lease-seconds", str(LEASE_SECONDS),
-            "--lease-retry-seconds", str(RETRY_SECONDS), *further,
+            "--lease-retry-seconds", str(RETRY_SECONDS), "--http-address", "127.0.0.1:0", *further,
         )  # fmt: skip
 
     async def lease(self) -> dict[str, Any]:
@@ -71,6 +72,16 @@ def leads(controller: ControllerProcess) -> bool:
     return '"leading"' in controller.said()
 
 
+def port_of(controller: ControllerProcess) -> int:
+    """Where it answers probes."""
+    lines = [json.loads(line) for line in controller.said().splitlines() if '"answering probes"' in line]
+    return int(lines[-1]["port"])
+
+
+async def is_ready(controller: ControllerProcess) -> bool:
+    return await ask(port_of(controller), "/readyz") == (200, "ok\n")
+
+
 def pid_of(controller: ControllerProcess) -> int:
     assert controller.process is not None
     return controller.process.pid
@@ -89,6 +100,13 @@ async def test_kill_9_of_the_leader_is_over_within_the_lease(
         await seed.submit()
         await until(lambda: len(kubelet.pods) == len(SLOTS), "all seven pods are there")
         assert not leads(second)
+        for each, is_leader in ((first, 1), (second, 0)):
+            await until(lambda each=each: is_ready(each), "both are ready")  # type: ignore[misc]
+            assert await ask(port_of(each), "/livez") == (200, "ok\n")
+            samples = await scrape(port_of(each))
+            assert samples["tfjob_is_leader"] == is_leader
+            # Who stands by holds no watches, and asks for nothing but the Lease.
+            assert (samples["tfjob_api_requests_total"] > 0) == bool(is_leader)
         await first.kill()
         killed_at = time.monotonic()
         await until(lambda: leads(second), "the second one leads")
@@ -203,6 +221,14 @@ async def test_an_api_server_that_is_away_for_longer_than_the_lease_ends_no_proc
         await control_plane.kill("kube-apiserver", signal.SIGSTOP)
         try:
             await until(lambda: "no longer leading" in controller.said(), "it steps down before the lease is over")
+
+            async def says_so() -> bool:
+                code, text = await ask(port_of(controller), "/readyz")
+                words = f"stands by, but the lease {real_namespace}/tfjob-controller cannot be used: "
+                return code == 503 and text.startswith(words)
+
+            await until(says_so, "it is not ready, and says why")
+            assert await ask(port_of(controller), "/livez") == (200, "ok\n")
         finally:
             await control_plane.kill("kube-apiserver", signal.SIGCONT)
         await until(lambda: controller.said().count('"leading"') == 2, "it leads again")
