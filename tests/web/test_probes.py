@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,10 +13,12 @@ import pytest
 from controller.app import Controller
 from controller.errors import UserError
 from controller.local.postgres import EmbeddedPostgres
-from controller.run.vitals import dead_of
+from controller.run.tally import Tally
+from controller.run.vitals import Vitals, dead_of
 from controller.settings import Settings
 from controller.web import serving
-from tests.cluster.harness import until
+from controller.web.exposition import ControllerCollector
+from tests.cluster.harness import ROOT, until
 from tests.run.world import World, databases_of, world_of
 from tests.web.scrapes import Samples, ask, scrape
 
@@ -185,3 +188,13 @@ async def test_off_is_off(database_url: str, tmp_path: Path) -> None:
         serving("", Controller(Settings(database_url=database_url), world.client)) as port,
     ):
         assert port == 0
+
+
+async def test_the_page_lists_every_metric_and_no_other() -> None:
+    page = (ROOT / "docs" / "METRICS.md").read_text()
+    listed = set(re.findall(r"^\| `([a-z_]+)` \|", page, re.MULTILINE))
+    served = {
+        f"{family.name}_total" if family.type == "counter" else family.name
+        for family in ControllerCollector(lambda: Vitals(Tally())).collect()
+    }
+    assert listed == served
