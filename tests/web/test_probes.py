@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 from collections.abc import AsyncIterator
@@ -25,11 +26,18 @@ from tests.web.scrapes import Samples, ask, scrape
 JOBS = 'training_operator_jobs_{}_total{{framework="tensorflow",job_namespace="default"}}'
 
 
+def started(world: World) -> Controller:
+    """A controller that runs until the world stops it."""
+    world.stop_signal = asyncio.Event()
+    controller = Controller(Settings(database_url=world.database_url), world.client)
+    world.task = asyncio.create_task(controller.run(world.stop_signal))
+    return controller
+
+
 @asynccontextmanager
 async def served(world: World) -> AsyncIterator[int]:
     """A controller that leads, and the port that it answers at."""
-    world.start()
-    async with serving("127.0.0.1:0", world.controller) as port:
+    async with serving("127.0.0.1:0", started(world)) as port:
 
         async def is_ready() -> bool:
             return (await ask(port, "/readyz"))[0] == 200
@@ -160,14 +168,16 @@ async def test_one_that_has_not_begun_is_alive_and_not_ready(database_url: str, 
 
 
 async def test_a_loop_that_has_ended_is_named(database_url: str, tmp_path: Path) -> None:
-    async with world_of(database_url, tmp_path) as world, served(world):
-        loops = world.controller._loops()
+    async with world_of(database_url, tmp_path) as world:
+        controller = started(world)
+        await until(lambda: controller.vitals().is_leading, "it leads")
+        loops = controller._loops()
         assert loops is not None and dead_of(loops) == []
         assert [task.get_name() for task in loops.tasks] == ["ingest", "perform", "watch", "timers"]
         loops.tasks[2].cancel()
         await until(lambda: dead_of(loops), "one has ended")
         assert dead_of(loops) == ["the watch loop has ended"]
-        loops.tasks.clear()
+        await world.stop()
 
 
 async def test_a_port_that_is_taken_is_one_line(database_url: str, tmp_path: Path) -> None:
