@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from controller import app
 from controller.errors import UserError
+from controller.kube.credentials import pod_namespace
 from controller.settings import read_settings
 
 URL = "postgresql://tfjob@127.0.0.1/tfjob"
@@ -19,3 +23,40 @@ def test_flags_win_over_the_environment_and_that_over_defaults() -> None:
 def test_a_gang_scheduler_is_refused_while_nobody_makes_its_pod_groups() -> None:
     with pytest.raises(UserError, match="gang scheduling is not there yet"):
         read_settings({}, {"TFJOB_DATABASE_URL": URL, "TFJOB_GANG_SCHEDULER": "volcano"})
+
+
+@pytest.mark.parametrize(
+    ("flags", "problem"),
+    [
+        ({"http_address": "8080"}, "--http-address: '8080' is not host:port"),
+        ({"http_address": ":99999"}, "--http-address"),
+        ({"lease_seconds": "0"}, "--lease-seconds: '0' is not seconds"),
+        ({"lease_seconds": "nan"}, "--lease-seconds"),
+        ({"lease_seconds": "6", "lease_retry_seconds": "2.1"}, "--lease-retry-seconds is at most a third"),
+        ({"api_qps": "-1"}, "--api-qps: '-1' is not requests a second"),
+        ({"api_burst": "0"}, "--api-burst"),
+    ],
+)
+def test_what_cannot_be_is_named(flags: dict[str, str], problem: str) -> None:
+    with pytest.raises(UserError) as raised:
+        read_settings({"database_url": URL, **flags}, {})
+    assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize("given", [None, "true", "false"])
+@pytest.mark.parametrize("has_kubeconfig", [False, True])
+@pytest.mark.parametrize("is_pod", [False, True])
+def test_a_pod_elects_and_answers_probes_and_a_person_is_asked(
+    given: str | None, has_kubeconfig: bool, is_pod: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if is_pod:
+        (tmp_path / "namespace").write_text("training\n")
+    monkeypatch.setattr(app, "pod_namespace", lambda: pod_namespace(tmp_path))
+    environment = {"TFJOB_DATABASE_URL": URL}
+    if given:
+        environment |= {"TFJOB_LEADER_ELECT": given, "TFJOB_HTTP_ADDRESS": ":9000" if given == "true" else "off"}
+    kubeconfig = {"kubeconfig": tmp_path / "config"} if has_kubeconfig else {}
+    settings = app.settled_by_place(read_settings(kubeconfig, environment))
+    by_place = (True, ":8080") if is_pod and not has_kubeconfig else (False, "")
+    expected = {None: by_place, "true": (True, ":9000"), "false": (False, "")}[given]
+    assert (settings.leader_elect, settings.http_address) == expected
