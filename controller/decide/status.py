@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from controller.decide.conditions import plain_of
-from controller.fold.state import CONDITION_TYPES, JobState, Slot, Tally, Verdict
+from controller.fold.state import CONDITION_TYPES, JobState, Tally, Verdict
 from controller.model.instants import text_of
 from controller.model.replicas import ReplicaType
 
@@ -77,17 +79,16 @@ def _counts(state: JobState, kind: ReplicaType) -> dict[str, int]:
 
 def _slots(state: JobState) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    told = [state.slots[slot_id] for slot_id in state.told]
-    for replica in state.spec.replicas if told else ():
-        slots: list[Slot] = [slot for slot in told if slot.type is replica.type]
+    for kind, slot_ids in groupby(state.told, key=itemgetter(0)):
+        slots = [state.slots[slot_id] for slot_id in slot_ids]
         words: dict[str, Any] = {}
         for field, verdict in (("succeeded", Verdict.SUCCEEDED), ("failed", Verdict.FAILED)):
-            text = ranges_text(slot.index for slot in slots if slot.verdict is verdict)
+            text = ranges_text([slot.index for slot in slots if slot.verdict is verdict])
             if text:
                 words[field] = text
         attempts = {str(slot.index): slot.attempts for slot in slots if slot.attempts > 1}
         if attempts:
             words["attempts"] = attempts
-        if words:
-            found[replica.type.value] = words
+        if state.spec.replica(kind) is not None:
+            found[kind.value] = words
     return found

@@ -39,7 +39,7 @@ def actions_of(draft: Draft, settings: PolicySettings) -> tuple[Action, ...]:
         asking.sort(key=SlotId.order)
         of_slots = [action for slot_id in asking for action in state.agendas[slot_id].actions]
         # Surplus slots go from the highest index down (RULES §8).
-        of_slots.sort(key=lambda action: -_surplus_index(action))
+        of_slots.sort(key=_place)
         found += _collected(state, of_slots, settings)
     if may_ask:
         if state.strays:
@@ -137,7 +137,8 @@ def _released_strays(state: JobState) -> list[Action]:
     ]
 
 
-def _surplus_index(action: Action) -> int:
+def _place(action: Action) -> int:
+    """Lowest first: a surplus pod's index, turned round."""
     if isinstance(action, actions.DeletePod) and action.because is Because.SCALED_DOWN:
-        return int(action.name.rpartition("-")[2])
+        return -int(action.name.rpartition("-")[2])
     return 0
