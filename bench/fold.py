@@ -17,7 +17,9 @@ from controller.scenario.model import Scenario, Step
 from controller.scenario.parse import with_defaults
 from controller.scenario.play import PurePlayer
 
-ROUNDS = 10
+LEAST_ROUNDS = 3
+LEAST_EVENTS = 20_000
+"""A short history is folded so often that the interpreter has got warm."""
 
 
 def history_of(workers: int, ps: int) -> list[Event]:
@@ -48,9 +50,10 @@ def history_of(workers: int, ps: int) -> list[Event]:
 def measured(events: Sequence[Event]) -> tuple[float, float]:
     """(µs an event folded, µs an event with decide), the best of some rounds. Both use the newest state only, as the
     projector does: a thousand old states beside it would be measured too."""
+    rounds = range(max(LEAST_ROUNDS, LEAST_EVENTS // len(events)))
     return (
-        min(_seconds(events, folds_alone=True) for _ in range(ROUNDS)) / len(events) * 1e6,
-        min(_seconds(events, folds_alone=False) for _ in range(ROUNDS)) / len(events) * 1e6,
+        min(_seconds(events, folds_alone=True) for _ in rounds) / len(events) * 1e6,
+        min(_seconds(events, folds_alone=False) for _ in rounds) / len(events) * 1e6,
     )
 
 
