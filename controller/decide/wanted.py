@@ -57,7 +57,7 @@ def timers_of(state: JobState) -> tuple[Timer, ...]:
         return ()
     found = [timer for agenda in state.agendas.values() for timer in agenda.timers] if state.agendas else []
     seconds = state.spec.deadline_seconds
-    if seconds is not None and state.start_time is not None and not state.is_deadline and state.may_run():
+    if state.may_run() and seconds is not None and state.start_time is not None and not state.is_deadline:
         found.append(Timer(state.start_time + seconds * SECOND, TimerKind.DEADLINE))
     ttl = state.spec.ttl_seconds
     if state.has_ended() and ttl is not None and state.completion_time is not None and not state.is_ttl_due:
