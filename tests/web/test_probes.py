@@ -61,7 +61,7 @@ def counts(samples: Samples) -> dict[str, float]:
     return {name: samples[JOBS.format(name)] for name in names if JOBS.format(name) in samples}
 
 
-async def test_a_leader_is_ready_and_counts_what_happened_once_over_its_lives(
+async def test_weakness_28_a_leader_is_ready_and_counts_what_happened_once_over_its_lives(
     database_url: str, tmp_path: Path
 ) -> None:
     async with world_of(database_url, tmp_path) as world:
@@ -99,6 +99,23 @@ async def test_a_leader_is_ready_and_counts_what_happened_once_over_its_lives(
             samples = await scrape(port)
             assert counts(samples) == {"created": 1, "successful": 1}
             assert samples['tfjob_jobs{job_namespace="default",state="Succeeded"}'] == 2
+
+
+async def test_weakness_15_a_job_whose_events_are_folded_anew_was_created_once(
+    database_url: str, tmp_path: Path
+) -> None:
+    async with world_of(database_url, tmp_path) as world:
+        async with served(world) as port:
+            await world.submit("waits")
+            await until(lambda: world.is_in("waits", "Created"), "the job is Created")
+            assert counts(await scrape(port)) == {"created": 1}
+        # As a crash leaves it that comes before the first snapshot: a start has the events alone.
+        await world.fetch("DELETE FROM projections RETURNING 1")
+        await world.fetch("DELETE FROM job_states RETURNING 1")
+        async with served(world) as port:
+            samples = await scrape(port)
+            assert samples['tfjob_jobs{job_namespace="default",state="Created"}'] == 1
+            assert counts(samples) == {}
 
 
 async def test_a_restart_is_counted_and_so_is_a_job_that_another_manages_not(database_url: str, tmp_path: Path) -> None:
