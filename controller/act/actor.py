@@ -27,6 +27,7 @@ from controller.kube import (
     NotLeading,
     Response,
     Status,
+    TooLarge,
 )
 from controller.kube.live import Live
 from controller.model import actions
@@ -193,6 +194,10 @@ class Actor:
                 )
             # No cause is named where a `test` failed.
             return Outcome(Result.REFUSED, code=409, reason="Conflict", resource_version=request.resource_version)
+        except TooLarge as error:
+            # As lasting as an invalid one: the same content would be refused again.
+            message = error.status.message
+            return Outcome(Result.REFUSED, code=413, reason="Invalid", message=message, status_digest=digest)
         except (Conflict, NotFound) as error:
             return Outcome(
                 Result.REFUSED,

@@ -32,6 +32,8 @@ __all__ = [
     "status_of_body",
 ]
 
+TOO_LARGE_WORDS = "etcdserver: request is too large"
+"""kube-apiserver passes etcd's refusal on as an internal error (seen on 1.36)."""
 MESSAGE_LIMIT = 2000
 """Characters of a server's message that are kept: a proxy's error page is no message."""
 
@@ -75,7 +77,7 @@ class _Passing(ApiError, Temporary):
 
 
 class Refused(_Lasting):
-    """Any other 4xx: the request itself is wrong (400, 405, 406, 413, 415), or a redirect, which is never followed."""
+    """Any other 4xx: the request itself is wrong (400, 405, 406, 415), or a redirect, which is never followed."""
 
 
 class NotFound(_Lasting):
@@ -88,6 +90,10 @@ class AlreadyExists(_Lasting):
 
 class Invalid(_Lasting):
     """422: the schema, a validation or a JSON patch's `test` refused the object."""
+
+
+class TooLarge(_Lasting):
+    """413, or a 500 in etcd's own words: the object would be larger than is stored, and nothing was."""
 
 
 class Forbidden(_Lasting):
@@ -157,6 +163,7 @@ _BY_CODE: dict[int, type[_Lasting] | type[_Passing]] = {
     404: NotFound,
     409: Conflict,
     410: Gone,
+    413: TooLarge,
     422: Invalid,
     429: TooManyRequests,
     503: Unavailable,
@@ -186,6 +193,8 @@ def error_of(status: Status, retry_after_seconds: float = 0.0) -> ApiError:
     """The error that a Status means; `retry_after_seconds` is the Retry-After header's, where there was one."""
     if status.code == 409 and status.reason == "AlreadyExists":
         return AlreadyExists(status)
+    if status.code == 500 and TOO_LARGE_WORDS in status.message:
+        return TooLarge(status)
     found = _BY_CODE.get(status.code)
     if found is None:
         found = Refused if 300 <= status.code < 500 else ServerFault

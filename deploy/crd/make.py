@@ -34,7 +34,8 @@ def spec(version: str) -> Json:
         "properties": {
             "minAvailable": {"type": "integer", "format": "int32", "minimum": 0},
             "scheduleTimeoutSeconds": {"type": "integer", "format": "int32", "minimum": 0},
-            "queue": {"type": "string"},
+            # A scheduler has counted the job in its queue already.
+            "queue": {"type": "string", "x-kubernetes-validations": [rule("self == oldSelf", "is immutable")]},
             "priorityClass": {"type": "string"},
             "minResources": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": True}},
         },
