@@ -40,6 +40,8 @@ def status_of(state: JobState) -> dict[str, Any]:
     slots = _slots(state)
     if slots:
         status["slots"] = slots
+    decider = state.spec.decider()
+    status["decider"] = str(decider) if decider is not None else "all"
     status["observedGeneration"] = state.generation
     status["logPosition"] = state.status_position
     return status

@@ -131,8 +131,9 @@ def version(name: str, *, is_stored: bool) -> Json:
         "additionalPrinterColumns": [
             column("State", ".status.conditions[-1:].type"),
             column("Age", ".metadata.creationTimestamp", "date"),
-            column("Reason", ".status.conditions[-1:].reason", priority=1),
+            column("Decider", ".status.decider", priority=1),
             column("Restarts", ".status.restarts", priority=1),
+            column("Reason", ".status.conditions[-1:].reason", priority=1),
             column("Rules", ".spec.rules", priority=1),
         ],
         "schema": {"openAPIV3Schema": schema(name)},

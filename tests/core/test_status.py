@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from controller.decide import digest_of, status_of
 from controller.model import actions
@@ -28,6 +29,20 @@ def test_conditions_of_others_are_carried_over_before_ours_and_cause_no_write() 
     status = status_of(step.state)
     assert [entry["type"] for entry in status["conditions"]] == ["QuotaReserved", "Created"]
     assert digest_of(status) == before
+
+
+@pytest.mark.parametrize(
+    ("replicas", "decider"),
+    [
+        ({"Worker": {}, "PS": {}}, "worker-0"),
+        ({"Worker": {}, "Chief": {}}, "chief-0"),
+        ({"PS": {"replicas": 2}, "Evaluator": {}}, "all"),
+    ],
+)
+def test_the_status_names_the_slot_that_decides(replicas: dict[str, Any], decider: str) -> None:
+    line = Line()
+    line.see_job(job(replicas))
+    assert status_of(line.state)["decider"] == decider  # type: ignore[arg-type]
 
 
 def test_a_job_first_seen_with_a_status_begins_there() -> None:
