@@ -88,6 +88,11 @@ class Projector:
         live = self._jobs.get(uid)
         return live.state if live else None
 
+    def place_of(self, uid: str) -> tuple[str, str] | None:
+        """(namespace, name) of a live job."""
+        state = self.state_of(uid)
+        return (state.namespace, state.name) if state else None
+
     def states(self) -> Iterable[JobState]:
         return (live.state for live in self._jobs.values())
 

@@ -32,6 +32,7 @@ from controller.model.events import (
 )
 from controller.model.instants import SECOND
 from controller.run.clock import Clock
+from controller.run.fire import Firing
 from controller.run.inbox import Inbox
 from controller.run.ingest import BATCH_ROWS, Ingest
 from controller.run.intake import Intake
@@ -144,7 +145,14 @@ class Supervisor:
             committing = group.create_task(ingest.run(drained), name="ingest")
             performing = group.create_task(performer.run(), name="perform")
             watching = group.create_task(watches.run(), name="watch")
-            beating = self._run_timers(timers, watches, performer, projector.outstanding())
+            firing = Firing(
+                timers,
+                is_connected=watches.is_connected,
+                look=watches.look_at_pods,
+                place_of=projector.place_of,
+                note=self._note_timer,
+            )
+            beating = self._run_timers(timers, firing, watches, performer, projector.outstanding())
             ticking = group.create_task(beating, name="timers")
             tasks = [committing, performing, watching, ticking]
             self.loops = Loops(self.inbox, projector, ingest, watches, tasks)
@@ -213,17 +221,24 @@ class Supervisor:
             self._note(Op.SETTINGS, SettingsRecorded(self._settings.policy), f"settings/{epoch}")
 
     async def _run_timers(
-        self, timers: Timers, watches: Watches, performer: Performer, unsettled: Sequence[Request]
+        self, timers: Timers, firing: Firing, watches: Watches, performer: Performer, unsettled: Sequence[Request]
     ) -> None:
         """Fires what is due. What an earlier life asked for and has no outcome is sent again first, once the watches
         show what became of it: sending anything twice does what sending it once did (DESIGN §2)."""
+        try:
+            await self._beat(timers, firing, watches, performer, unsettled)
+        finally:
+            firing.stop()
+
+    async def _beat(
+        self, timers: Timers, firing: Firing, watches: Watches, performer: Performer, unsettled: Sequence[Request]
+    ) -> None:
         while True:
             if unsettled and watches.is_connected():
                 performer.submit(unsettled)
                 unsettled = ()
             now = self._clock.now()
-            for uid, timer in timers.fire(now):
-                self._note_timer(uid, timer)
+            firing.run_once(now)
             due = timers.next_due()
             wait = CONNECT_SECONDS if unsettled else TIMER_SECONDS
             if due is not None:
