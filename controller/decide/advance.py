@@ -55,7 +55,7 @@ def advance(state: JobState | None, event: Event, context: Context) -> Step | No
             return None
         draft = Draft(begin_job(event, event.fact.job))
         draft.state.position = event.position
-        _begin(draft)
+        _begin(draft, is_new=not event.fact.job.status)
     else:
         draft = Draft(state)
         apply(draft, event, context)
@@ -73,9 +73,9 @@ def restored(state: JobState, context: Context) -> Step:
     return Step(draft.state, (), actions_of(draft, context.settings), timers_of(draft.state))
 
 
-def _begin(draft: Draft) -> None:
+def _begin(draft: Draft, *, is_new: bool) -> None:
     draft.touch_all()
-    if draft.state.is_at_rest():
+    if draft.state.is_at_rest() or not is_new:
         return
     for replica in draft.state.spec.replicas:
         if replica.sets_restart_policy:

@@ -108,6 +108,8 @@ def _adopt(state: JobState, status: dict[str, Any], at: Instant) -> None:
     state.conditions = tuple(_conditions(status, at))
     state.start_time = _instant(status.get("startTime"))
     state.completion_time = _instant(status.get("completionTime"))
+    # Whoever wrote the status has told of the first pods, unless there are none yet.
+    state.is_birth_told = bool(state.conditions) and not state.spec.is_suspended
     ended = [each for each in state.conditions if each.type in FINAL and each.is_true]
     if ended:
         state.verdict = ended[-1].type

@@ -1,14 +1,17 @@
 """What training-operator 1.9 left on an API server: jobs in ten states with their pods, services and Events.
 
-In: training-operator-leftovers.json, a namespace. Out: the same objects there, each owned by its job's new uid; and
-that operator's own definition of TFJob in force, while a block lasts.
+In: training-operator-leftovers.json, a namespace. Out: the same objects there, each owned by its job's new uid, times
+moved so that the last is just over; and that operator's own definition of TFJob in force, while a block lasts.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,10 @@ SHARED = HERE.parents[2] / "shared" / "reference" / LEFT.name
 THEIR_CRD = HERE / "training-operator-crd.yaml"
 MERGE = "application/merge-patch+json"
 OF_THE_SERVER = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+AGO = timedelta(minutes=1)
+"""When the last thing happened there: a TTL of a day has not run out, whenever the test runs."""
 Json = dict[str, Any]
 
 
@@ -32,7 +39,7 @@ def left_jobs() -> dict[str, Json]:
 
 async def load(api: Api, namespace: str, changes: dict[str, Json] | None = None) -> None:
     """Puts all of it into a namespace. `changes`: job → fields of its status that are to differ."""
-    found = json.loads(LEFT.read_text())
+    found = json.loads(_moved(LEFT.read_text()))
     uids: dict[str, str] = {}
     for job in found["tfjobs"]:
         name = job["metadata"]["name"]
@@ -52,6 +59,13 @@ async def load(api: Api, namespace: str, changes: dict[str, Json] | None = None)
             if plural == "pods":
                 path = f"{CORE}/namespaces/{namespace}/pods/{body['metadata']['name']}/status"
                 await api.call("PATCH", path, {"status": each["status"]}, MERGE)
+
+
+def _moved(text: str) -> str:
+    """All times later by the same."""
+    times = {each: datetime.strptime(each, TIME_FORMAT).replace(tzinfo=UTC) for each in TIME.findall(text)}
+    by = datetime.fromtimestamp(time.time(), UTC) - AGO - max(times.values())
+    return TIME.sub(lambda each: (times[each.group()] + by).strftime(TIME_FORMAT), text)
 
 
 def _bare(found: Json, namespace: str) -> Json:

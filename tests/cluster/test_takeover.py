@@ -49,6 +49,12 @@ class Place(NamedTuple):
             for name, each in (await self.items(plural)).items()
         }
 
+    async def notices(self) -> set[str]:
+        """The names of the Events on jobs that were left."""
+        left = left_jobs()
+        events = await self.items("events")
+        return {name for name, each in events.items() if each["involvedObject"]["name"] in left}
+
     async def job(self, name: str) -> Json:
         return await self.api.call("GET", f"{TFJOBS}/namespaces/{self.namespace}/tfjobs/{name}")
 
@@ -104,9 +110,11 @@ def before_now(seconds: int) -> str:
 
 @pytest.mark.parametrize("definition", ["ours", "theirs"])
 async def test_what_was_left_is_adopted_as_it_is(place: Place, definition: str) -> None:
-    """No pod restarted or deleted, no condition lost or moved back, no ended job touched; then life goes on."""
+    """No pod restarted or deleted, no condition lost or moved back, no ended job touched, nothing said again; then life
+    goes on."""
     async with their_definition(place.api) if definition == "theirs" else nullcontext():
         await place.loaded()
+        notices = await place.notices()
         before, pods, services = (
             await place.items("tfjobs"),
             await place.versions("pods"),
@@ -119,6 +127,7 @@ async def test_what_was_left_is_adopted_as_it_is(place: Place, definition: str) 
             assert {name: new_pods.get(name) for name in pods} == pods, "no pod was touched"
             assert {name: new_services.get(name) for name in services} == services
             assert set(new_pods) - set(pods) == set(new_services) - set(services) == {"probe-worker-0"}
+            assert await place.notices() == notices, "nothing that the other operator said is said again"
             for name, job in before.items():
                 then, now = facts(job["status"]["conditions"]), facts(after[name]["status"]["conditions"])
                 assert now == then, name
