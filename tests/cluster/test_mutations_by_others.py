@@ -1,4 +1,4 @@
-"""Others change our pods on the way in: a mutating policy of the API server adds to them and orders them anew.
+"""Others change our pods: a mutating policy of the API server on their way in, patches while they run.
 
 Nothing is made again or patched for it: what is wanted is a slot, not a pod that looks as it was sent.
 """
@@ -8,15 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tests.cluster.admission_cases import add, valid
 from tests.cluster.harness import CORE, TFJOBS, Api, ControllerProcess, Kubelet, running, until
 from tests.cluster.recording_proxy import Recorded, recording
+from tests.cluster.test_spine import logged_versions
 from tests.controlplane.server import ControlPlane
 
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+_STRATEGIC = "application/strategic-merge-patch+json"
 FINALIZER = "mesh.example.com/held"
 INJECT = "sidecar.istio.io/inject"
 Json = dict[str, Any]
@@ -24,6 +27,7 @@ Json = dict[str, Any]
 PATCHES = """[
     JSONPatch{op: "add", path: "/spec/containers/0",
         value: Object.spec.containers{name: "mesh-proxy", image: "example/proxy:1"}},
+    JSONPatch{op: "move", from: "/spec/containers/1", path: "/spec/containers/-"},
     JSONPatch{op: "add", path: "/spec/initContainers", value: []},
     JSONPatch{op: "add", path: "/spec/initContainers/-",
         value: Object.spec.initContainers{name: "mesh-init", image: "example/proxy:1"}},
@@ -33,6 +37,11 @@ PATCHES = """[
     JSONPatch{op: "add", path: "/metadata/labels/mesh.example.com~1rev", value: "one"}
 ]"""
 """A list of objects as a value makes the API server panic: lists are begun empty."""
+ORDERS = {
+    "met-chief-0": ["mesh-proxy", "tensorflow"],
+    "met-worker-0": ["mesh-proxy", "uploader", "tensorflow"],
+}
+"""What the policy makes of [tensorflow] and of [tensorflow, uploader]."""
 ANNOTATIONS = 'Object{metadata: Object.metadata{annotations: {"mesh.example.com/status": "injected"}}}'
 
 
@@ -121,13 +130,10 @@ async def test_what_others_put_into_our_pods_is_left_there(
     worker = manifest["spec"]["tfReplicaSpecs"]["Worker"]
     worker["restartPolicy"] = "ExitCode"
     worker["template"]["metadata"] = {"annotations": {INJECT: "true"}}
-
-    async def state() -> str:
-        conditions = ((await api.call("GET", f"{path}/met")).get("status") or {}).get("conditions") or [{}]
-        return str(conditions[-1].get("type"))
+    worker["template"]["spec"]["containers"].append({"name": "uploader", "image": "example/uploader:1"})
 
     async def is_in(wanted: str) -> bool:
-        return await state() == wanted
+        return await _state(api, f"{path}/met") == wanted
 
     async with meddling(api, real_namespace), recording(control_plane, tmp_path) as sent:
         flags = ("--kubeconfig", str(sent.kubeconfig))
@@ -138,9 +144,9 @@ async def test_what_others_put_into_our_pods_is_left_there(
             for name in ("met-chief-0", "met-worker-0"):
                 await mesh.report(name, "Running")
             await until(lambda: is_in("Running"), "the job is Running")
-            for name in ("met-chief-0", "met-worker-0"):
+            for name, order in ORDERS.items():
                 metadata, spec = mesh.pod(name)["metadata"], mesh.pod(name)["spec"]
-                assert [each["name"] for each in spec["containers"]] == ["mesh-proxy", "tensorflow"]
+                assert [each["name"] for each in spec["containers"]] == order
                 assert [each["name"] for each in spec["initContainers"]] == ["mesh-init"]
                 assert "mesh.example.com/only" in [each.get("key") for each in spec["tolerations"]]
                 assert metadata["finalizers"] == [FINALIZER] and "mesh.example.com/status" in metadata["annotations"]
@@ -175,3 +181,57 @@ def _writes(sent: Recorded, plural: str) -> dict[str, int]:
         if f"/{plural}" in path:
             found[method] = found.get(method, 0) + 1
     return found
+
+
+async def test_what_others_change_in_running_pods_is_left_as_well(
+    control_plane: ControlPlane, api: Api, kubelet: Kubelet, real_namespace: str, database_url: str, tmp_path: Path
+) -> None:
+    path = f"{TFJOBS}/namespaces/{real_namespace}/tfjobs"
+    pod = f"{CORE}/namespaces/{real_namespace}/pods/changed-worker-0"
+    manifest = valid("changed")
+    manifest["spec"]["runPolicy"] = {"cleanPodPolicy": "None"}
+    merge = "application/merge-patch+json"
+    changes: list[tuple[str, Json, str]] = [
+        ("", {"metadata": {"annotations": {"example.com/seen": "1"}, "labels": {"example.com/team": "a"}}}, merge),
+        ("", {"metadata": {"finalizers": [FINALIZER]}}, merge),
+        ("", {"spec": {"tolerations": [{"key": "example.com/late", "operator": "Exists"}]}}, _STRATEGIC),
+        ("", {"spec": {"containers": [{"name": "tensorflow", "image": "example/train:2"}]}}, _STRATEGIC),
+        ("", {"spec": {"activeDeadlineSeconds": 86400}}, merge),
+        ("/ephemeralcontainers", {"spec": {"ephemeralContainers": [{"name": "debug", "image": "a:1"}]}}, _STRATEGIC),
+        ("/status", {"status": {"conditions": [{"type": "example.com/ready", "status": "False"}]}}, _STRATEGIC),
+    ]
+
+    async def is_in(wanted: str) -> bool:
+        return await _state(api, f"{path}/changed") == wanted
+
+    async with recording(control_plane, tmp_path) as sent:
+        flags = ("--kubeconfig", str(sent.kubeconfig))
+        controller = ControllerProcess(control_plane, database_url, real_namespace, tmp_path / "log", *flags)
+        async with running(controller):
+            await until(lambda: "leading" in controller.said(), "the controller leads")
+            await api.call("POST", path, manifest)
+            await kubelet.report("changed-worker-0", "Running")
+            await until(lambda: is_in("Running"), "the job is Running")
+            before = (_writes(sent, "pods"), _writes(sent, "services"))
+            for subresource, patch, content_type in changes:
+                found = await api.call("PATCH", pod + subresource, patch, content_type)
+                await until(partial(_is_logged, database_url, found["metadata"]), f"{patch} is in the log")
+            # An end that comes after them all was decided after them all.
+            await kubelet.report("changed-worker-0", "Running", 0)
+            await until(lambda: is_in("Succeeded"), "the job is Succeeded")
+            assert (_writes(sent, "pods"), _writes(sent, "services")) == before == ({"POST": 1}, {"POST": 1})
+            assert await controller.terminate() == 0
+    assert len(kubelet.created["changed-worker-0"]) == 1
+    left = kubelet.pods["changed-worker-0"]
+    assert left["spec"]["containers"][0]["image"] == "example/train:2" and left["metadata"]["finalizers"] == [FINALIZER]
+    await api.call("PATCH", pod, {"metadata": {"finalizers": None}}, merge)
+
+
+async def _is_logged(database_url: str, metadata: Json) -> bool:
+    return ("Pod", metadata["uid"], int(metadata["resourceVersion"])) in await logged_versions(database_url)
+
+
+async def _state(api: Api, path: str) -> str:
+    """The type of the job's last condition; empty before the first."""
+    conditions = ((await api.call("GET", path)).get("status") or {}).get("conditions") or [{}]
+    return str(conditions[-1].get("type", ""))
