@@ -12,10 +12,11 @@ import pytest_asyncio
 import yaml
 
 from tests.cluster.admission_cases import add, valid
-from tests.cluster.harness import CORE, TFJOBS, Api, ControllerProcess, Kubelet, running, until
+from tests.cluster.harness import CORE, ROOT, TFJOBS, Api, ControllerProcess, Kubelet, running, until
 from tests.controlplane.kubectl import kubectl_path
 from tests.controlplane.server import ControlPlane
 
+EXAMPLE = ROOT / "examples" / "master-is-chief.yaml"
 Json = dict[str, Any]
 
 
@@ -94,6 +95,29 @@ async def test_apply_get_and_wait(world: World) -> None:
     assert (await world.row("mnist"))["STATE"] == "Succeeded"
     for words in (("tfj",), ("all",), ("tfjobs.kubeflow.org",), ("tfjobs.v1alpha2.kubeflow.org",)):
         assert "mnist" in await world.kubectl("get", *words), words
+
+
+async def test_a_file_is_applied_as_it_is_and_again_when_it_is_edited(world: World, tmp_path: Path) -> None:
+    name = "master-is-chief-v1alpha2"
+    slots = ("chief-0", "ps-0", "ps-1", "worker-0", "worker-1", "worker-2", "worker-3")
+    said = await world.kubectl("apply", "-f", str(EXAMPLE))
+    assert said.splitlines() == [f"configmap/{name} created", f"tfjob.kubeflow.org/{name} created"]
+    await world.runs(name, *slots)
+    wide = await world.row(name, "-o", "wide")
+    assert (wide["STATE"], wide["DECIDER"], wide["RULES"]) == ("Running", "chief-0", "v1alpha2")
+    edited = tmp_path / "edited.yaml"
+    edited.write_text(EXAMPLE.read_text().replace("replicas: 4", "replicas: 5"))
+    assert f"tfjob.kubeflow.org/{name} configured" in await world.kubectl("apply", "-f", str(edited))
+    await world.runs(name, *slots, "worker-4")
+    assert f"tfjob.kubeflow.org/{name} configured" in await world.kubectl("apply", "-f", str(EXAMPLE))
+    await until(lambda: f"{name}-worker-4" not in world.kubelet.pods, "the fifth worker is gone")
+    assert {len(uids) for uids in world.kubelet.created.values()} == {1}, "nobody was made again for it"
+    await world.kubectl("delete", "-f", str(EXAMPLE), "--timeout=60s")
+
+    async def is_clean() -> bool:
+        return not await _left(world)
+
+    await until(is_clean, "pods and services are gone")
 
 
 async def test_describe_shows_the_job_s_events(world: World) -> None:
