@@ -43,7 +43,7 @@ from controller.run.tally import Tally
 from controller.run.timers import Timers
 from controller.run.vitals import Loops
 from controller.settings import Settings
-from controller.watch import Watches
+from controller.watch import Pace, Watches
 from controller.watch.resources import resources_of
 
 DRAIN_SECONDS = 10.0
@@ -69,12 +69,14 @@ class Supervisor:
         holder: str,
         epochs: Epochs | None = None,
         tally: Tally | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self._epochs = epochs or NoEpochs()
         self._tally = tally or Tally()
         self.loops: Loops | None = None
         """What runs now; None before this process leads."""
         self._settings = settings
+        self._pace = pace
         self._client = client
         self._log = event_log
         self._clock = clock
@@ -196,6 +198,7 @@ class Supervisor:
             redaction_key=key_file.read_bytes() if key_file else None,
             relist=relist,
             live=live,
+            pace=self._pace,
         )
 
     async def _restored(self) -> Projector:

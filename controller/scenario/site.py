@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -39,8 +39,11 @@ def now() -> Instant:
 class Site:
     """One scenario's part of an API server. `suffix` is what its namespaces are called there, behind their name."""
 
-    def __init__(self, client: KubeClient, namespaces: Iterable[str], suffix: str) -> None:
+    def __init__(
+        self, client: KubeClient, namespaces: Iterable[str], suffix: str, clock: Callable[[], Instant] = now
+    ) -> None:
         self._client = client
+        self._now = clock
         self._suffix = suffix
         self.namespaces = tuple(namespaces)
         self.jobs: dict[str, tuple[str, str]] = {}
@@ -67,7 +70,7 @@ class Site:
 
     async def look(self) -> World:
         """All that is there now, the oldest first."""
-        world = World(PolicySettings(), now(), jobs=self.jobs)
+        world = World(PolicySettings(), self._now(), jobs=self.jobs)
         for kind in KINDS:
             found = [each for namespace in self.namespaces for each in await self._list(kind, namespace)]
             for body in sorted(found, key=lambda each: str(each["metadata"]["creationTimestamp"])):
@@ -147,7 +150,7 @@ class Site:
         """The kubelet writes a pod's status."""
         if report.is_bound:
             await self.bind(pod)
-        await self._write_status(pod, status_of_report(report, now(), pod.body.get("status") or {}))
+        await self._write_status(pod, status_of_report(report, self._now(), pod.body.get("status") or {}))
 
     async def delete_pod(self, pod: Held) -> None:
         """Somebody deletes a pod: one that has not ended terminates until it is gone."""
@@ -185,7 +188,7 @@ class Site:
                 await self._unless_gone("DELETE", self._path_of(pod), body)
                 has_acted = True
             elif pod.body["spec"].get("nodeName") and not pod.has_ended:
-                await self._write_status(pod, stopped_status(pod.body.get("status") or {}, now()))
+                await self._write_status(pod, stopped_status(pod.body.get("status") or {}, self._now()))
                 has_acted = True
         return has_acted
 

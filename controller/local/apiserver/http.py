@@ -203,9 +203,17 @@ class Handlers:
         finally:
             end()
 
-    async def _watch(
+    async def open_watch(self, request: web.Request) -> Watch:
+        """The watch that a request asks for, for readers in the same process. Raises ApiFailure. To be stopped."""
+        self._check_token(request)
+        target = target_of(self.store.registry, request.path)
+        asked = ListParameters.of(request.query)
+        selects = predicate_of(target.resource, target.version, asked.labels, asked.fields)
+        return await self._opened(request, target, form_of(request.headers.get("Accept", "")), asked, selects)
+
+    async def _opened(
         self, request: web.Request, target: Target, form: Form, asked: ListParameters, selects: Any
-    ) -> web.StreamResponse:
+    ) -> Watch:
         sends = request.query.get("sendInitialEvents")
         _check_watch(asked, sends)
         since = revision_of(asked.resource_version, watching=True)
@@ -221,7 +229,7 @@ class Handlers:
                 await self._reached(since)
             except ApiFailure as too_large:
                 failure = too_large
-        watch = Watch(
+        return Watch(
             self.store,
             WatchRequest(
                 resource=target.resource,
@@ -241,6 +249,11 @@ class Handlers:
                 bookmark=lambda revision, annotations: bookmark_body(target, form, revision, annotations),
             ),
         )
+
+    async def _watch(
+        self, request: web.Request, target: Target, form: Form, asked: ListParameters, selects: Any
+    ) -> web.StreamResponse:
+        watch = await self._opened(request, target, form, asked, selects)
         response = web.StreamResponse(headers=HEADERS | {"Content-Type": "application/json"})
         response.enable_chunked_encoding()
         self.watches.add(watch)
