@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from controller.cli.where import DATABASE_HELP, STATE_HELP
+from controller.cli.where import CLUSTER_HELP, DATABASE_HELP, STATE_HELP
 from controller.errors import UserError
 
 if TYPE_CHECKING:
@@ -22,12 +22,13 @@ def history(
     namespace: str | None = typer.Option(None, "--namespace", "-n", help="Unset: wherever a job of that name is."),
     as_json: bool = typer.Option(False, "--json", help="One JSON object a line."),
     database_url: str | None = typer.Option(None, help=DATABASE_HELP),
+    cluster: str | None = typer.Option(None, help=CLUSTER_HELP),
     state_dir: Path | None = typer.Option(None, help=STATE_HELP),
 ) -> None:
     """Show what happened to a job, in order, with the conditions that each event changed."""
     import asyncio
 
-    rows, others = asyncio.run(_read(job, namespace, database_url, state_dir))
+    rows, others = asyncio.run(_read(job, namespace, database_url, cluster, state_dir))
     if as_json:
         import msgspec
 
@@ -40,14 +41,14 @@ def history(
 
 
 async def _read(
-    job: str, namespace: str | None, database_url: str | None, state_dir: Path | None
+    job: str, namespace: str | None, database_url: str | None, cluster: str | None, state_dir: Path | None
 ) -> tuple[list[Row], list[str]]:
-    from controller.cli.where import database
+    from controller.cli.where import cluster_named, database
     from controller.history import timeline
     from controller.log import EventLog
 
     async with database(database_url, state_dir) as url:
-        log = await EventLog.open(url)
+        log = await EventLog.open(url, cluster=cluster_named(cluster))
         try:
             found = await log.find_job(job, namespace)
             if not found:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from controller.cli.where import DATABASE_HELP, STATE_HELP
+from controller.cli.where import CLUSTER_HELP, DATABASE_HELP, STATE_HELP
 
 if TYPE_CHECKING:
     from controller.log import JobRow
@@ -20,6 +20,7 @@ def list_jobs(
     namespace: str | None = typer.Option(None, "--namespace", "-n", help="Only this namespace."),
     as_json: bool = typer.Option(False, "--json", help="One JSON object a line."),
     database_url: str | None = typer.Option(None, help=DATABASE_HELP),
+    cluster: str | None = typer.Option(None, help=CLUSTER_HELP),
     state_dir: Path | None = typer.Option(None, help=STATE_HELP),
 ) -> None:
     """List the jobs that the log knows, newest first."""
@@ -27,7 +28,7 @@ def list_jobs(
 
     import msgspec
 
-    jobs = asyncio.run(_read(namespace, database_url, state_dir))
+    jobs = asyncio.run(_read(namespace, database_url, cluster, state_dir))
     if as_json:
         for job in jobs:
             typer.echo(msgspec.json.encode(job).decode())
@@ -48,12 +49,14 @@ def list_jobs(
     Console(width=None if console.is_terminal else 200).print(table)
 
 
-async def _read(namespace: str | None, database_url: str | None, state_dir: Path | None) -> list[JobRow]:
-    from controller.cli.where import database
+async def _read(
+    namespace: str | None, database_url: str | None, cluster: str | None, state_dir: Path | None
+) -> list[JobRow]:
+    from controller.cli.where import cluster_named, database
     from controller.log import EventLog
 
     async with database(database_url, state_dir) as url:
-        log = await EventLog.open(url)
+        log = await EventLog.open(url, cluster=cluster_named(cluster))
         try:
             return await log.list_jobs(namespace)
         finally:

@@ -13,7 +13,13 @@ from pathlib import Path
 from controller.errors import UserError
 
 DATABASE_HELP = "Postgres URL; also $TFJOB_DATABASE_URL. Unset: what `tfjob local` kept on this machine."
+CLUSTER_HELP = "The cluster's name in the database; also $TFJOB_CLUSTER. Unset: default."
 STATE_HELP = "The folder that `tfjob local` keeps its database in."
+
+
+def cluster_named(cluster: str | None) -> str:
+    """The name under which a controller wrote its log (its setting `cluster`)."""
+    return cluster or os.environ.get("TFJOB_CLUSTER") or "default"
 
 
 @asynccontextmanager
