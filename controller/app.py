@@ -22,6 +22,7 @@ from controller.kube.lease import LeaseHolder
 from controller.kube.lease_rules import Pace
 from controller.kube.rate import Rate
 from controller.log import EventLog
+from controller.run.beside import make_sure_of_being_alone
 from controller.run.clock import SystemClock
 from controller.run.lead import Epochs, NoEpochs, lead
 from controller.run.supervise import Supervisor
@@ -45,12 +46,17 @@ class Controller:
         self._log: EventLog | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Runs until `stop`, then drains. Raises UserError when the log cannot be used or another controller took it
-        over (exit code 1), and as it is what a loop died of otherwise: a bug."""
+        """Runs until `stop`, then drains. Raises UserError when another operator handles TFJobs here (exit code 2), or
+        the log cannot be used or another controller took it over (exit code 1), and as it is what a loop died of
+        otherwise: a bug."""
         settings = self._settings
         self._client.limit_rate(Rate(settings.api_qps, settings.api_burst))
-        log = self._log = await EventLog.open(settings.database_url, cluster=settings.cluster)
+        if settings.observe:
+            self._client.guard_writes(lambda: 0.0)
+        log = self._log = await EventLog.open(settings.database_url, cluster=settings.log_name)
         try:
+            if not (settings.observe or settings.takeover):
+                await make_sure_of_being_alone(self._client, settings.namespace, stop)
             if settings.leader_elect:
                 await self._lead(log, stop)
             else:
@@ -129,7 +135,7 @@ def settled_by_place(settings: Settings) -> Settings:
     is_pod = settings.kubeconfig is None and pod_namespace() is not None
     return replace(
         settings,
-        leader_elect=is_pod if settings.leader_elect is None else settings.leader_elect,
+        leader_elect=is_pod and not settings.observe if settings.leader_elect is None else settings.leader_elect,
         http_address=(POD_ADDRESS if is_pod else "") if settings.http_address is None else settings.http_address,
     )
 

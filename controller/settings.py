@@ -31,6 +31,8 @@ class Settings:
     context: str | None = setting(None, "name", "Unset: the kubeconfig's current context")
     namespace: str | None = setting(None, "name", "Unset: all namespaces", also="KUBEFLOW_NAMESPACE")
     cluster: str = setting("default", "name", "One cluster a database is the usual case; more need a name each")
+    takeover: bool = setting(False, "true|false", "Two operators on one job break it: a person says who it is")
+    observe: bool = setting(False, "true|false", "A controller that does nothing is asked for, to compare it")
     default_clean_pod_policy: CleanPodPolicy = setting(
         CleanPodPolicy.RUNNING, "All|Running|None", "At the end the resources must be released (RULES §6)"
     )
@@ -56,6 +58,12 @@ class Settings:
     )
     log_format: str = setting("people", "people|json", "A terminal is the first place where it is run")
     log_level: str = setting("info", "debug|info|warning|error", "One line per decision")
+
+    @property
+    def log_name(self) -> str:
+        """The cluster's name in the log. What was only observed is a story of its own: who acts afterwards begins with
+        what stands on the API server, never with what would have been decided."""
+        return f"{self.cluster}-observed" if self.observe else self.cluster
 
     @property
     def policy(self) -> PolicySettings:
@@ -104,7 +112,7 @@ def _converted(name: str, raw: Any) -> Any:
             return CleanPodPolicy(raw)
         case "gang_scheduler":
             return GangScheduler(raw)
-        case "pod_finalizer" | "leader_elect":
+        case "pod_finalizer" | "leader_elect" | "takeover" | "observe":
             if isinstance(raw, bool):
                 return raw
             return {"true": True, "1": True, "false": False, "0": False}[_known(raw.lower(), "true", "1", "false", "0")]
@@ -154,6 +162,10 @@ def _contradictions(settings: Settings) -> list[str]:
         problems.append(f"--redaction-key-file: there is no file {settings.redaction_key_file}")
     if settings.lease_retry_seconds * 3 > settings.lease_seconds:
         problems.append("--lease-retry-seconds is at most a third of --lease-seconds: a renewal is tried twice")
+    if settings.observe and settings.takeover:
+        problems.append("--observe writes nothing and --takeover acts: give one of them")
+    if settings.observe and settings.leader_elect:
+        problems.append("--observe writes nothing, so it cannot lead by a Lease: leave out --leader-elect")
     if settings.gang_scheduler is not GangScheduler.NONE:
         # Marked pods would wait for ever for a PodGroup that nobody makes.
         problems.append("$TFJOB_GANG_SCHEDULER: gang scheduling is not there yet: leave it unset")

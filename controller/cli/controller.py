@@ -17,6 +17,14 @@ def run(
     context: str | None = typer.Option(None, help="Context of the kubeconfig."),
     namespace: str | None = typer.Option(None, help="Only this namespace."),
     cluster: str | None = typer.Option(None, help="This cluster's name in the database."),
+    takeover: bool | None = typer.Option(
+        None, "--takeover", help="Act although training-operator handles TFJobs here."
+    ),
+    observe: bool | None = typer.Option(
+        None,
+        "--observe",
+        help="Record and decide, and write nothing to the API server; the log's name: CLUSTER-observed.",
+    ),
     default_clean_pod_policy: str | None = typer.Option(None, help="For v1 jobs that name none: All, Running, None."),
     cluster_domain: str | None = typer.Option(None, help="Suffix of the addresses in TF_CONFIG."),
     leader_elect: bool | None = typer.Option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,9 +36,11 @@ def test_a_gang_scheduler_is_refused_while_nobody_makes_its_pod_groups() -> None
         ({"lease_seconds": "6", "lease_retry_seconds": "2.1"}, "--lease-retry-seconds is at most a third"),
         ({"api_qps": "-1"}, "--api-qps: '-1' is not requests a second"),
         ({"api_burst": "0"}, "--api-burst"),
+        ({"observe": True, "takeover": True}, "--observe writes nothing and --takeover acts"),
+        ({"observe": True, "leader_elect": True}, "--observe writes nothing, so it cannot lead"),
     ],
 )
-def test_what_cannot_be_is_named(flags: dict[str, str], problem: str) -> None:
+def test_what_cannot_be_is_named(flags: dict[str, Any], problem: str) -> None:
     with pytest.raises(UserError) as raised:
         read_settings({"database_url": URL, **flags}, {})
     assert problem in str(raised.value)
@@ -60,3 +63,8 @@ def test_a_pod_elects_and_answers_probes_and_a_person_is_asked(
     by_place = (True, ":8080") if is_pod and not has_kubeconfig else (False, "")
     expected = {None: by_place, "true": (True, ":9000"), "false": (False, "")}[given]
     assert (settings.leader_elect, settings.http_address) == expected
+
+
+def test_what_is_only_observed_has_a_log_of_its_own() -> None:
+    acting, observing = (read_settings({"database_url": URL, "observe": each}, {}) for each in (False, True))
+    assert (acting.log_name, observing.log_name) == ("default", "default-observed")
