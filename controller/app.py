@@ -29,6 +29,7 @@ from controller.run.supervise import Supervisor
 from controller.run.tally import Tally
 from controller.run.vitals import Loops, Vitals, dead_of, not_ready_of, vitals_of
 from controller.settings import Settings
+from controller.watch.served import require_pod_groups
 
 POD_ADDRESS = ":8080"
 """Where a pod answers probes and metrics: the port of training-operator, which scrape configurations name."""
@@ -46,13 +47,14 @@ class Controller:
         self._log: EventLog | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Runs until `stop`, then drains. Raises UserError when another operator handles TFJobs here (exit code 2), or
-        the log cannot be used or another controller took it over (exit code 1), and as it is what a loop died of
-        otherwise: a bug."""
+        """Runs until `stop`, then drains. Raises UserError when another operator handles TFJobs here, or the gang
+        scheduler's PodGroups are not there (exit code 2), or the log cannot be used or another controller took it over
+        (exit code 1), and as it is what a loop died of otherwise: a bug."""
         settings = self._settings
         self._client.limit_rate(Rate(settings.api_qps, settings.api_burst))
         if settings.observe:
             self._client.guard_writes(lambda: 0.0)
+        await require_pod_groups(self._client, settings.gang_scheduler)
         log = self._log = await EventLog.open(settings.database_url, cluster=settings.log_name)
         try:
             if not (settings.observe or settings.takeover):

@@ -12,6 +12,8 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
+from controller.act.gang import create_group, update_group
+from controller.act.groups import groups_path
 from controller.act.manifests import pod_manifest, service_manifest, template_hash
 from controller.act.paths import job_path, namespaced
 from controller.act.request import Request
@@ -88,8 +90,12 @@ class Actor:
                 return await self._delete(path, request.job_uid, propagation="Background")
             case actions.EmitNotice() as notice:
                 return await self._emit(request, notice, now)
-            case actions.CreatePodGroup() | actions.DeletePodGroup():
-                return Outcome(Result.REFUSED, reason="NotSupported", message="gang scheduling is not there yet")
+            case actions.CreatePodGroup() as action:
+                return await create_group(self._request, await self._live_job(request), action)
+            case actions.UpdatePodGroup() as action:
+                return await update_group(self._request, await self._live_job(request), action)
+            case actions.DeletePodGroup(uid=uid, scheduler=scheduler):
+                return await self._delete(groups_path(scheduler, namespace, request.name), uid)
             case _ as never:
                 assert_never(never)
 

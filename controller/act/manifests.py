@@ -31,7 +31,7 @@ def pod_manifest(job: Json, slot: SlotId, settings: PolicySettings) -> Json:
     """The pod of a slot's next attempt. Raises KeyError when the job has no such replica type."""
     typed = msgspec.convert(job, TFJob)
     spec, rules = spec_of(typed), rules_of(typed)
-    template = copy.deepcopy(_template(job, slot.type))
+    template = copy.deepcopy(template_of(job, slot.type))
     metadata = template.get("metadata") or {}
     body: Json = template.get("spec") or {}
     for container in [*(body.get("initContainers") or ()), *(body.get("containers") or ())]:
@@ -67,7 +67,7 @@ def pod_manifest(job: Json, slot: SlotId, settings: PolicySettings) -> Json:
 
 def service_manifest(job: Json, slot: SlotId) -> Json:
     """The headless service of a slot, with all ports of its main container."""
-    body = copy.deepcopy(_template(job, slot.type).get("spec") or {})
+    body = copy.deepcopy(template_of(job, slot.type).get("spec") or {})
     main = main_container(body) or {}
     _add_port(main)
     labels = slot_labels(job, slot)
@@ -120,7 +120,7 @@ def owner_reference(job: Json) -> Json:
 
 def template_hash(job: Json, kind: ReplicaType) -> str:
     """A digest of the template that an attempt was made from (DESIGN §2)."""
-    text = json.dumps(_template(job, kind), sort_keys=True)
+    text = json.dumps(template_of(job, kind), sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
@@ -133,7 +133,8 @@ def main_container(body: Json) -> Json | None:
     return None
 
 
-def _template(job: Json, kind: ReplicaType) -> Json:
+def template_of(job: Json, kind: ReplicaType) -> Json:
+    """The pod template of a replica type, as the manifest has it. Raises KeyError when the job has no such type."""
     for key, value in (job["spec"].get("tfReplicaSpecs") or {}).items():
         if replica_type_of(key) is kind:
             return (value or {}).get("template") or {}
@@ -160,7 +161,7 @@ def _tf_config(job: Json, spec: JobSpec, rules: str, slot: SlotId, domain: str) 
 
 
 def _port(job: Json, kind: ReplicaType) -> int:
-    main = main_container(_template(job, kind).get("spec") or {}) or {}
+    main = main_container(template_of(job, kind).get("spec") or {}) or {}
     for port in main.get("ports") or ():
         if port.get("name") == PORT_NAME:
             return int(port.get("containerPort", DEFAULT_PORT))

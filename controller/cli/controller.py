@@ -27,6 +27,9 @@ def run(
     ),
     default_clean_pod_policy: str | None = typer.Option(None, help="For v1 jobs that name none: All, Running, None."),
     cluster_domain: str | None = typer.Option(None, help="Suffix of the addresses in TF_CONFIG."),
+    gang_scheduler: str | None = typer.Option(
+        None, help="volcano or scheduler-plugins: a PodGroup for each job, its pods are marked. Unset: neither."
+    ),
     leader_elect: bool | None = typer.Option(
         None, "--leader-elect/--no-leader-elect", help="Lead by a Lease. Unset: on in a pod, off with a kubeconfig."
     ),

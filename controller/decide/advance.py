@@ -70,7 +70,7 @@ def restored(state: JobState, context: Context) -> Step:
         return Step(draft.state)
     draft.touch_all()
     _derive(draft, context.settings)
-    return Step(draft.state, (), actions_of(draft, context.settings), timers_of(draft.state))
+    return Step(draft.state, (), actions_of(draft, context.settings), timers_of(draft.state, context.settings))
 
 
 def _begin(draft: Draft, *, is_new: bool) -> None:
@@ -113,7 +113,7 @@ def _stepped(draft: Draft, event: Event, context: Context) -> Step:
         return Step(state)
     transitions = [structs.replace(each, ordinal=number) for number, each in enumerate(transitions)]
     found = actions_of(draft, context.settings)
-    return Step(state, tuple(transitions), found, timers_of(state), tuple(draft.judged))
+    return Step(state, tuple(transitions), found, timers_of(state, context.settings), tuple(draft.judged))
 
 
 def _note_written(draft: Draft, settings: PolicySettings) -> None:
@@ -150,7 +150,7 @@ def _derive(draft: Draft, settings: PolicySettings) -> None:
             draft.own("agendas")[slot_id] = agenda
         elif slot_id in state.agendas:
             draft.own("agendas").pop(slot_id)
-        stall = None if is_quiet else stall_of(state, slot)
+        stall = None if is_quiet else stall_of(state, slot, settings)
         is_stalled = slot_id in state.stalls
         if stall is not None:
             draft.own("stalls")[slot_id] = stall

@@ -7,6 +7,7 @@ what is in flight already.
 from __future__ import annotations
 
 from controller.decide.cleanup import pod_must_go
+from controller.decide.gang import group_refusal_of, may_start_pods
 from controller.decide.reasons import FAILED_CREATE, NAME_TAKEN, POD_TERMINATING
 from controller.fold.state import Agenda, Attempt, JobState, Refusal, Slot, Verdict
 from controller.model.actions import (
@@ -45,7 +46,7 @@ def agenda_of(state: JobState, slot: Slot, settings: PolicySettings) -> Agenda:
     because = pod_must_go(state, slot, settings, will_run=will_run)
     if attempt is not None and because is not None and not attempt.stop_asked_at and may_delete:
         actions.append(DeletePod(attempt.name, attempt.uid, because))
-    if will_run:
+    if will_run and may_start_pods(state, settings):
         _create(state, slot, actions, timers)
     keeps_pod = attempt is not None and not attempt.is_gone and because is None and not attempt.stop_asked_at
     keeps_pod = keeps_pod and slot.index < state.spec.count(slot.type)
@@ -64,7 +65,7 @@ def wants_to_run(state: JobState, slot: Slot) -> bool:
     return state.may_run() and slot.index < state.spec.count(slot.type) and slot.verdict is Verdict.OPEN
 
 
-def stall_of(state: JobState, slot: Slot) -> tuple[str, str] | None:
+def stall_of(state: JobState, slot: Slot, settings: PolicySettings) -> tuple[str, str] | None:
     """(reason, message) of what, outside the job, keeps a wanted slot from running (RULES §4.6)."""
     if not wants_to_run(state, slot):
         return None
@@ -77,7 +78,10 @@ def stall_of(state: JobState, slot: Slot) -> tuple[str, str] | None:
                 POD_TERMINATING,
                 f"pod {attempt.name} has been terminating for over 5 minutes and its place is needed",
             )
-    for kind, refusal in (("pod", slot.pod_refusal), ("service", slot.service_refusal)):
+    refused = [("pod", slot.pod_refusal), ("service", slot.service_refusal)]
+    if attempt is None or attempt.is_gone:
+        refused.insert(0, ("PodGroup", group_refusal_of(state, settings)))
+    for kind, refusal in refused:
         if refusal is not None and (found := _refusal_stall(state, slot, kind, refusal)):
             return found
     holder = _known_holder(state, slot, "pod")
@@ -130,7 +134,8 @@ def _known_holder(state: JobState, slot: Slot, kind: str) -> Holder | None:
 
 def _refusal_stall(state: JobState, slot: Slot, kind: str, refusal: Refusal) -> tuple[str, str] | None:
     if refusal.holder is not None:
-        return _holder_stall(slot, refusal.holder, object_name(state.name, slot.id))
+        name = f"PodGroup {state.name}" if kind == "PodGroup" else object_name(state.name, slot.id)
+        return _holder_stall(slot, refusal.holder, name)
     if refusal.reason == NAME_TAKEN:
         return NAME_TAKEN, refusal.message
     if refusal.may_pass and refusal.tries < STALL_FROM_TRIES:

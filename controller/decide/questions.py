@@ -51,13 +51,13 @@ def is_wanted(state: JobState, action: Action) -> bool:
         case actions.DeleteJob():
             # The TTL may have been taken away since (RULES §6).
             return state.spec.ttl_seconds is not None
-        case (
-            actions.DeleteOwned()
-            | actions.ReleasePod()
-            | actions.EmitNotice()
-            | actions.CreatePodGroup()
-            | actions.DeletePodGroup()
-        ):
+        case actions.CreatePodGroup():
+            return state.may_run() and state.group is None
+        case actions.UpdatePodGroup(uid=uid):
+            return state.may_run() and state.group is not None and state.group.uid == uid
+        case actions.DeletePodGroup(uid=uid):
+            return state.group is not None and state.group.uid == uid
+        case actions.DeleteOwned() | actions.ReleasePod() | actions.EmitNotice():
             return True
         case _ as never:
             assert_never(never)

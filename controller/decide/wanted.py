@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from controller.decide.cleanup import clean_pod_policy
+from controller.decide.gang import group_actions, wants_group
 from controller.decide.status import digest_now
 from controller.fold.draft import Draft
 from controller.fold.state import JobState
@@ -29,17 +30,21 @@ def actions_of(draft: Draft, settings: PolicySettings) -> tuple[Action, ...]:
     asking = [slot_id for slot_id, agenda in state.agendas.items() if agenda.actions] if state.agendas else []
     if state.is_deleted:
         # Its pods still wait to be let go (DESIGN §6).
-        of_slots = [action for slot_id in sorted(asking) for action in state.agendas[slot_id].actions]
-        return (*of_slots, *_released_strays(state))
+        ended = [action for slot_id in sorted(asking) for action in state.agendas[slot_id].actions]
+        return (*ended, *_released_strays(state))
     found: list[Action] = []
     may_ask = state.pause is None or state.pause.is_due
     if _wants_status(state) and may_ask:
         found.append(actions.PatchStatus(urgent=state.is_status_urgent))
+    of_slots: list[Action] = []
     if asking:
         asking.sort(key=SlotId.order)
         of_slots = [action for slot_id in asking for action in state.agendas[slot_id].actions]
         # Surplus slots go from the highest index down (RULES §8).
         of_slots.sort(key=_place)
+    # The PodGroup is made before its pods.
+    found += group_actions(state, settings, of_slots, may_delete=may_ask)
+    if of_slots:
         found += _collected(state, of_slots, settings)
     if may_ask:
         if state.strays:
@@ -51,7 +56,7 @@ def actions_of(draft: Draft, settings: PolicySettings) -> tuple[Action, ...]:
     return tuple(found)
 
 
-def timers_of(state: JobState) -> tuple[Timer, ...]:
+def timers_of(state: JobState, settings: PolicySettings) -> tuple[Timer, ...]:
     """Every instant at which the job wants to be woken."""
     if state.is_deleted or state.is_terminating:
         return ()
@@ -62,6 +67,8 @@ def timers_of(state: JobState) -> tuple[Timer, ...]:
     ttl = state.spec.ttl_seconds
     if state.has_ended() and ttl is not None and state.completion_time is not None and not state.is_ttl_due:
         found.append(Timer(state.completion_time + ttl * SECOND, TimerKind.TTL))
+    if state.group_refusal is not None and not state.group_refusal.is_due and wants_group(state, settings):
+        found.append(Timer(state.group_refusal.due_at, TimerKind.POD_GROUP_RETRY))
     if state.pause is not None and not state.pause.is_due:
         found.append(Timer(state.pause.due_at, TimerKind.ACTION_RETRY))
     return tuple(sorted(found)) if len(found) > 1 else tuple(found)

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from controller.fold.context import Context
 from controller.fold.draft import Draft
+from controller.fold.groups import lose_unlisted_group, observe_group
 from controller.fold.jobs import observe_job
 from controller.fold.outcomes import decided, settled
 from controller.fold.pods import lose_unlisted_pods, observe_pod
@@ -28,6 +29,8 @@ def apply(draft: Draft, event: Event, context: Context) -> None:
             observe_job(draft, event, job)
         case events.ServiceObserved(service=service):
             observe_service(draft, event, service)
+        case events.PodGroupObserved(group=group):
+            observe_group(draft, event, group, context.settings.gang_scheduler)
         case events.ActionSettled() as fact:
             settled(draft, event, fact)
         case events.Decided() as fact:
@@ -43,13 +46,7 @@ def apply(draft: Draft, event: Event, context: Context) -> None:
                 draft.state.is_status_dirty = True
         case events.Synced():
             _listed(draft, event)
-        case (
-            events.SettingsRecorded()
-            | events.LeaderElected()
-            | events.ClockJumped()
-            | events.NoticeObserved()
-            | events.PodGroupObserved()
-        ):
+        case events.SettingsRecorded() | events.LeaderElected() | events.ClockJumped() | events.NoticeObserved():
             pass
         case _ as never:
             assert_never(never)
@@ -62,4 +59,6 @@ def _listed(draft: Draft, event: Event) -> None:
         lose_unlisted_pods(draft, event, relists["pods"])
     if "services" in relists:
         lose_unlisted_services(draft, relists["services"])
+    if "podgroups" in relists:
+        lose_unlisted_group(draft, relists["podgroups"])
     draft.state.relists = {}

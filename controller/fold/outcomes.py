@@ -11,9 +11,11 @@ from typing import assert_never
 import msgspec
 
 from controller.fold.draft import Draft, replace_slot
+from controller.fold.groups import ask_group, group_deleted, settle_group
 from controller.fold.judge import series_seconds
 from controller.fold.pods import born
-from controller.fold.state import Pause, Refusal, ServiceSeen, Slot
+from controller.fold.refusals import NOT_WANTED, own_uid, refusal_of
+from controller.fold.state import Pause, ServiceSeen, Slot
 from controller.fold.whose import slot_of_pod, slot_of_service
 from controller.model import actions
 from controller.model.actions import Action, Outcome, Result
@@ -22,17 +24,15 @@ from controller.model.instants import SECOND, Instant
 from controller.model.names import object_name
 from controller.model.replicas import SlotId
 
-NOT_WANTED = "NotWanted"
-"""An outcome's reason: dropped right before it was sent, since the job no longer wanted it."""
-FAILED_CREATE = "FailedCreate"
-NAME_TAKEN = "NameTaken"
-ALREADY_EXISTS = "AlreadyExists"
-
 _replace = msgspec.structs.replace
-_MAY_PASS = (0, 408, 429)
-"""Codes (0: no answer) that say nothing about the object, as those from 500 up: too busy, too slow."""
 _NEVER_REFUSED = (404, 409, 422)
-_NEVER_PAUSED = (actions.EmitNotice, actions.CreatePod, actions.CreateService)
+_NEVER_PAUSED = (
+    actions.EmitNotice,
+    actions.CreatePod,
+    actions.CreateService,
+    actions.CreatePodGroup,
+    actions.UpdatePodGroup,
+)
 """A success of these says nothing of a pause: they are asked for while it lasts."""
 
 
@@ -87,8 +87,8 @@ def _ask(draft: Draft, action: Action, at: Instant) -> None:
             state.is_status_asked, state.is_status_urgent, state.is_status_wanted = True, False, False
         case actions.ReleasePod():
             _mark_release(draft, action, is_asked=True)
-        case actions.CreatePodGroup() | actions.DeletePodGroup():
-            pass
+        case actions.CreatePodGroup() | actions.UpdatePodGroup() | actions.DeletePodGroup():
+            ask_group(draft, action)
         case _ as never:
             assert_never(never)
 
@@ -153,7 +153,10 @@ def _settle(draft: Draft, action: Action, outcome: Outcome, at: Instant) -> None
             _mark_release(draft, action, is_asked=is_done)
             if not is_done:
                 _pause(draft, outcome, at)
-        case actions.CreatePodGroup() | actions.DeletePodGroup():
+        case actions.CreatePodGroup() | actions.UpdatePodGroup():
+            settle_group(draft, action, outcome, at)
+        case actions.DeletePodGroup():
+            group_deleted(draft, action, outcome)
             if not is_done:
                 _pause(draft, outcome, at)
         case _ as never:
@@ -164,7 +167,7 @@ def _settle(draft: Draft, action: Action, outcome: Outcome, at: Instant) -> None
 
 def _pod_created(draft: Draft, slot: Slot, outcome: Outcome, at: Instant) -> Slot:
     name = object_name(draft.state.name, slot.id)
-    uid = outcome.uid if outcome.result is Result.DONE else _own_uid(draft, outcome)
+    uid = outcome.uid if outcome.result is Result.DONE else own_uid(draft, outcome)
     known = slot.attempt
     if uid and known and known.uid == uid:
         return replace_slot(slot, is_creating=False)
@@ -172,41 +175,18 @@ def _pod_created(draft: Draft, slot: Slot, outcome: Outcome, at: Instant) -> Slo
         slot = born(slot, uid, name, at)
         assert slot.attempt is not None
         return replace_slot(slot, attempt=_replace(slot.attempt, has_uid_label=True))
-    refusal = None if uid else _refusal(draft, slot.pod_refusal, outcome, name, at)
+    refusal = None if uid else refusal_of(draft, slot.pod_refusal, outcome, name, at)
     return replace_slot(slot, is_creating=False, pod_refusal=refusal)
 
 
 def _service_created(draft: Draft, slot: Slot, outcome: Outcome, at: Instant) -> Slot:
-    uid = outcome.uid if outcome.result is Result.DONE else _own_uid(draft, outcome)
+    uid = outcome.uid if outcome.result is Result.DONE else own_uid(draft, outcome)
     if uid:
         service = slot.service or ServiceSeen(uid=uid, has_uid_label=True, created_at=at)
         return replace_slot(slot, is_creating_service=False, service=service, service_refusal=None)
     name = object_name(draft.state.name, slot.id)
-    refusal = _refusal(draft, slot.service_refusal, outcome, name, at)
+    refusal = refusal_of(draft, slot.service_refusal, outcome, name, at)
     return replace_slot(slot, is_creating_service=False, service_refusal=refusal)
-
-
-def _own_uid(draft: Draft, outcome: Outcome) -> str | None:
-    """AlreadyExists by an object of this very job: it is as good as created."""
-    holder = outcome.holder
-    return holder.uid if holder and holder.owner_uid == draft.state.uid else None
-
-
-def _refusal(draft: Draft, before: Refusal | None, outcome: Outcome, name: str, at: Instant) -> Refusal | None:
-    if outcome.reason == NOT_WANTED:
-        return before
-    tries = (before.tries if before else 0) + 1
-    wait = max(series_seconds(tries), outcome.retry_after_seconds or 0)
-    is_taken = outcome.reason == ALREADY_EXISTS
-    return Refusal(
-        reason=NAME_TAKEN if is_taken else FAILED_CREATE,
-        message=f"{name} belongs to something else" if is_taken else outcome.message,
-        tries=tries,
-        due_at=at + int(wait * SECOND),
-        holder=outcome.holder,
-        is_held=bool(outcome.holder and outcome.holder in draft.state.holders.values()),
-        may_pass=outcome.code in _MAY_PASS or outcome.code >= 500,
-    )
 
 
 def _unask_pod(draft: Draft, name: str, uid: str) -> None:

@@ -5,6 +5,7 @@ In: a TFJob as observed. Out: `JobSpec`. What cannot be read is left at its defa
 
 from __future__ import annotations
 
+import hashlib
 from enum import StrEnum
 from typing import Any
 
@@ -59,6 +60,8 @@ class JobSpec(msgspec.Struct, frozen=True):
     managed_by: str = ""
     retryable: Ranges | None = None
     min_available: int | None = None
+    gang_key: str = ""
+    """Equal for specs whose PodGroups are equal, whatever the settings."""
 
     def replica(self, kind: ReplicaType) -> ReplicaSpec | None:
         for each in self.replicas:
@@ -125,7 +128,21 @@ def spec_of(job: TFJob) -> JobSpec:
         managed_by=str(policy.get("managedBy") or ""),
         retryable=ranges_of(annotation) if annotation is not None else None,
         min_available=_whole(_mapping(policy.get("schedulingPolicy")).get("minAvailable")),
+        gang_key=_gang_key(_mapping(policy.get("schedulingPolicy")), _mapping(spec.get("tfReplicaSpecs"))),
     )
+
+
+def _gang_key(policy: dict[str, Any], replicas: dict[str, Any]) -> str:
+    """A digest of all that a PodGroup is made from: the policy, counts, and what the pods ask for (RULES §10)."""
+    members = []
+    for key, value in replicas.items():
+        replica = _mapping(value)
+        pod = _mapping(_mapping(replica.get("template")).get("spec"))
+        containers = pod.get("containers")
+        resources = [_mapping(each).get("resources") for each in containers] if isinstance(containers, list) else []
+        members.append((key, replica.get("replicas"), pod.get("priorityClassName"), resources))
+    text = msgspec.json.encode((policy, members), order="sorted")
+    return hashlib.blake2b(text, digest_size=8).hexdigest()
 
 
 def _replica(kind: ReplicaType, key: str, value: dict[str, Any]) -> ReplicaSpec:

@@ -16,6 +16,7 @@ from controller.model.actions import Action, EmitNotice, Holder
 from controller.model.events import Timer
 from controller.model.instants import Instant
 from controller.model.replicas import ReplicaType, SlotId, slot_id_of
+from controller.model.settings import GangScheduler
 
 CONDITION_TYPES = frozenset(("Created", "Running", "Restarting", "Succeeded", "Failed", "Suspended", "Stalled"))
 """The types that this controller sets (RULES §4)."""
@@ -129,6 +130,21 @@ class ServiceSeen(msgspec.Struct, frozen=True):
     uid: str
     has_uid_label: bool = False
     is_seen: bool = False
+    is_delete_asked: bool = False
+    created_at: Instant = 0
+    """When its creation was answered; of one that the watch has not shown."""
+
+
+class GroupSeen(msgspec.Struct, frozen=True):
+    """The job's PodGroup. `key` and `min_member` say what it was last made or brought to; None: not known."""
+
+    uid: str
+    scheduler: GangScheduler
+    phase: str = ""
+    key: str | None = None
+    min_member: int = 0
+    is_seen: bool = False
+    """Shown by the watch, not only by the outcome of its creation."""
     is_delete_asked: bool = False
     created_at: Instant = 0
     """When its creation was answered; of one that the watch has not shown."""
@@ -276,6 +292,10 @@ class JobState(msgspec.Struct):
     notices: tuple[EmitNotice, ...] = ()
     is_birth_told: bool = False
     pause: Pause | None = None
+    group: GroupSeen | None = None
+    is_group_asked: bool = False
+    """Its creation or change is in flight."""
+    group_refusal: Refusal | None = None
     is_status_dirty: bool = False
     """Something of the status may have changed and was not compared with what was written yet."""
     is_status_wanted: bool = False

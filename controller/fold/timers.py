@@ -37,6 +37,9 @@ def timer_fired(draft: Draft, fact: TimerFired) -> None:
             if state.pause and fact.due_at >= state.pause.due_at:
                 state.pause = _replace(state.pause, is_due=True)
                 draft.touch_all()
+        case TimerKind.POD_GROUP_RETRY:
+            if state.group_refusal and fact.due_at >= state.group_refusal.due_at:
+                state.group_refusal = _replace(state.group_refusal, is_due=True)
         case TimerKind.BACKOFF | TimerKind.CREATE_RETRY | TimerKind.STALL:
             pass
         case _ as never:
@@ -58,7 +61,7 @@ def _slot_timer(draft: Draft, fact: TimerFired, slot_id: SlotId) -> None:
                     slot = replace_slot(slot, **{field: _replace(refusal, is_due=True)})
         case TimerKind.STALL:
             slot = replace_slot(slot, is_stall_due=True)
-        case TimerKind.DEADLINE | TimerKind.TTL | TimerKind.ACTION_RETRY:
+        case TimerKind.DEADLINE | TimerKind.TTL | TimerKind.ACTION_RETRY | TimerKind.POD_GROUP_RETRY:
             pass
         case _ as never:
             assert_never(never)

@@ -128,6 +128,8 @@ def _action(action: actions.Action) -> str:
             return f"tell {reason}"
         case actions.CreatePodGroup(min_member=members):
             return f"create PodGroup (min {members})"
+        case actions.UpdatePodGroup(min_member=members):
+            return f"update PodGroup (min {members})"
         case actions.DeletePodGroup(because=because):
             return f"delete PodGroup ({because.value})"
         case _ as never:

@@ -25,7 +25,7 @@ LEFT JOIN object_specs AS s ON e.kind = 'TFJob' AND s.cluster_id = e.cluster_id 
 """
 _READ = _EVENTS + "WHERE e.cluster_id = $1 AND e.position > $2 AND e.position <= $3 ORDER BY e.position LIMIT $4"
 
-# Its own; others' pods and services that carry its name while it lives; what concerns every job while it lives.
+# Its own; pods, services and PodGroups of others that carry its name, and what concerns every job, while it lives.
 _READ_JOB = (
     """
 WITH life AS (
@@ -37,7 +37,8 @@ WITH life AS (
     SELECT position FROM events WHERE cluster_id = $1 AND job_uid = $2
     UNION
     SELECT e.position FROM life JOIN events AS e ON e.cluster_id = $1 AND e.namespace = life.namespace
-        AND e.job_name = life.name AND e.position BETWEEN life.begins AND life.ends AND e.kind IN ('Pod', 'Service')
+        AND e.job_name = life.name AND e.position BETWEEN life.begins AND life.ends
+        AND e.kind IN ('Pod', 'Service', 'PodGroup')
     UNION
     SELECT e.position FROM life JOIN events AS e ON e.cluster_id = $1 AND e.kind = 'Cluster'
         AND e.position BETWEEN life.begins AND life.ends

@@ -11,6 +11,7 @@ from typing import Union
 import msgspec
 
 from controller.model.replicas import ReplicaType
+from controller.model.settings import GangScheduler
 
 
 class Because(StrEnum):
@@ -88,12 +89,32 @@ class EmitNotice(msgspec.Struct, frozen=True, tag="EmitNotice", tag_field="actio
     message: str
 
 
-class CreatePodGroup(msgspec.Struct, frozen=True, tag="CreatePodGroup", tag_field="action"):
+class CreatePodGroup(msgspec.Struct, frozen=True, tag="CreatePodGroup", tag_field="action", omit_defaults=True):
+    """The job's PodGroup; one of the job's own that is there already is brought to what is wanted.
+
+    `key` says what of the job it is made from (fold/spec.py), `min_member` is in pods.
+    """
+
     min_member: int
+    scheduler: GangScheduler = GangScheduler.NONE
+    key: str = ""
 
 
-class DeletePodGroup(msgspec.Struct, frozen=True, tag="DeletePodGroup", tag_field="action"):
+class UpdatePodGroup(msgspec.Struct, frozen=True, tag="UpdatePodGroup", tag_field="action"):
+    """Brings the PodGroup to what the job says now; nothing is written when it is that already."""
+
+    uid: str
+    min_member: int
+    scheduler: GangScheduler
+    key: str
+
+
+class DeletePodGroup(msgspec.Struct, frozen=True, tag="DeletePodGroup", tag_field="action", omit_defaults=True):
+    """Deletes the PodGroup, with its uid as precondition."""
+
     because: Because
+    uid: str = ""
+    scheduler: GangScheduler = GangScheduler.NONE
 
 
 Action = Union[  # noqa: UP007 - msgspec wants a runtime union
@@ -107,6 +128,7 @@ Action = Union[  # noqa: UP007 - msgspec wants a runtime union
     DeleteJob,
     EmitNotice,
     CreatePodGroup,
+    UpdatePodGroup,
     DeletePodGroup,
 ]
 

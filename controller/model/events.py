@@ -105,6 +105,7 @@ class TimerKind(StrEnum):
     TTL = "TTL"
     STALL = "Stall"
     ACTION_RETRY = "ActionRetry"
+    POD_GROUP_RETRY = "PodGroupRetry"
 
 
 class TimerFired(Fact, frozen=True):

@@ -14,6 +14,7 @@ from controller.model.events import (
     GapOpened,
     JobObserved,
     LeaderElected,
+    PodGroupObserved,
     PodObserved,
     ServiceObserved,
     SettingsRecorded,
@@ -23,7 +24,7 @@ from controller.model.events import (
 CLUSTER_FACTS = (GapOpened, Synced, SettingsRecorded, LeaderElected, ClockJumped)
 """Facts that belong to every job alive at that time (DESIGN §3)."""
 
-_BYSTANDERS = (PodObserved, ServiceObserved)
+_BYSTANDERS = (PodObserved, ServiceObserved, PodGroupObserved)
 
 
 class Routes:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from controller.act.groups import group_manifest, group_patch
 from controller.act.manifests import pod_manifest, service_manifest
 from controller.decide import digest_of
 from controller.model import actions
@@ -14,11 +15,11 @@ from controller.model.actions import Action, Holder, Outcome, Result
 from controller.model.events import Op
 from controller.model.names import JOB_UID_LABEL, POD_FINALIZER
 from controller.model.replicas import SlotId
-from controller.scenario.bodies import Json
+from controller.scenario.bodies import Json, merged
 from controller.scenario.model import WrongStep
 from controller.scenario.world import Held, World
 
-_KINDS = {"pods": "Pod", "services": "Service"}
+_KINDS = {"pods": "Pod", "services": "Service", "podgroups": "PodGroup"}
 
 
 class Sender(NamedTuple):
@@ -49,8 +50,8 @@ def answer(world: World, sender: Sender, action: Action) -> Outcome:
             return Outcome(Result.DONE, code=200)
         case actions.ReleasePod(name=name, uid=uid):
             return _release(world, world.find("Pod", sender.namespace, name), uid)
-        case actions.CreatePodGroup() | actions.DeletePodGroup():
-            return Outcome(Result.DONE, code=200)
+        case actions.DeletePodGroup(uid=uid):
+            return _delete(world, world.find("PodGroup", sender.namespace, sender.name), uid)
     job = world.find("TFJob", sender.namespace, sender.name)
     if job is None or job.uid != sender.uid:
         return Outcome(Result.REFUSED, code=404, reason="NotFound", message=f"tfjobs {sender.name} not found")
@@ -59,6 +60,12 @@ def answer(world: World, sender: Sender, action: Action) -> Outcome:
             return _create(world, "pods", pod_manifest(job.body, SlotId(kind, index), world.settings))
         case actions.CreateService(type=kind, index=index):
             return _create(world, "services", service_manifest(job.body, SlotId(kind, index)))
+        case actions.CreatePodGroup(min_member=members, scheduler=scheduler):
+            # The scheduler lets it in at once: no capacity is played here.
+            manifest = {**group_manifest(job.body, scheduler, members, {}), "status": {"phase": "Inqueue"}}
+            return _create(world, "podgroups", manifest)
+        case actions.UpdatePodGroup(min_member=members, scheduler=scheduler):
+            return _update_group(world, job, group_manifest(job.body, scheduler, members, {}))
         case actions.PatchStatus():
             return _patch_status(world, job, sender)
         case actions.DeleteJob():
@@ -83,6 +90,15 @@ def _create(world: World, plural: str, manifest: Json) -> Outcome:
         world.linger_next.discard(metadata["name"])
         held.lingers = True
     return Outcome(Result.DONE, code=201, uid=held.uid, resource_version=str(held.version))
+
+
+def _update_group(world: World, job: Held, wanted: Json) -> Outcome:
+    held = world.find("PodGroup", job.metadata["namespace"], job.metadata["name"])
+    patch = group_patch(held.body, wanted) if held else None
+    if held is not None and patch is not None:
+        held.body = merged(held.body, patch)
+        world.note(Op.MODIFIED, held)
+    return Outcome(Result.DONE, code=200, uid=held.uid if held else None)
 
 
 def _holder(taken: Held) -> Holder:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from controller.model.objects import Pod, Service, TFJob
+from controller.model.objects import Pod, PodGroup, Service, TFJob
 from controller.scenario.model import WrongStep
 
 Json = dict[str, Any]
@@ -32,10 +32,15 @@ def merged(target: Json, patch: Json) -> Json:
     return result
 
 
-_STRUCTS: dict[str, type[TFJob | Pod | Service]] = {"TFJob": TFJob, "Pod": Pod, "Service": Service}
+_STRUCTS: dict[str, type[TFJob | Pod | Service | PodGroup]] = {
+    "TFJob": TFJob,
+    "Pod": Pod,
+    "Service": Service,
+    "PodGroup": PodGroup,
+}
 
 
-def typed(kind: str, body: Json) -> TFJob | Pod | Service:
+def typed(kind: str, body: Json) -> TFJob | Pod | Service | PodGroup:
     """A plain object as the struct that decisions read. Raises WrongStep when it has another shape."""
     try:
         return msgspec.convert(body, _STRUCTS[kind])

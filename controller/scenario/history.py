@@ -18,6 +18,7 @@ from controller.model.events import (
     Event,
     JobObserved,
     Op,
+    PodGroupObserved,
     PodObserved,
     ServiceObserved,
     Timer,
@@ -25,7 +26,7 @@ from controller.model.events import (
     Transition,
 )
 from controller.model.instants import Instant
-from controller.model.objects import Pod, TFJob
+from controller.model.objects import Pod, PodGroup, TFJob
 from controller.run.route import Routes
 from controller.scenario.bodies import typed
 from controller.scenario.world import Change, Held
@@ -184,4 +185,6 @@ def _fact(change: Change) -> AnyFact:
     found = typed(change.kind, change.body)
     if isinstance(found, TFJob):
         return JobObserved(found)
+    if isinstance(found, PodGroup):
+        return PodGroupObserved(found)
     return PodObserved(found) if isinstance(found, Pod) else ServiceObserved(found)

@@ -22,7 +22,7 @@ MANY_ROUNDS = 2_000
 """A controller that asks for more in one step than this does not come to rest."""
 NOT_WANTED = Outcome(Result.REFUSED, reason="NotWanted")
 """Of an action that is dropped right before it would be sent."""
-RESOURCES = ("tfjobs", "pods", "services")
+RESOURCES = ("tfjobs", "pods", "services", "podgroups")
 
 
 class VirtualController:

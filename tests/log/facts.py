@@ -20,6 +20,7 @@ from controller.model.actions import (
     PatchStatus,
     ReleasePod,
     Result,
+    UpdatePodGroup,
 )
 from controller.model.events import (
     ActionSettled,
@@ -79,6 +80,7 @@ ACTIONS: tuple[Action, ...] = (
     EmitNotice("Warning", "TFJobFailed", AWKWARD),
     CreatePodGroup(4),
     DeletePodGroup(Because.SUSPENDED),
+    UpdatePodGroup("uid-4", 2, GangScheduler.VOLCANO, "c0ffee"),
 )
 
 _META = ObjectMeta(

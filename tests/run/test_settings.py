@@ -10,6 +10,7 @@ import pytest
 from controller import app
 from controller.errors import UserError
 from controller.kube.credentials import pod_namespace
+from controller.model.settings import GangScheduler
 from controller.settings import read_settings
 
 URL = "postgresql://tfjob@127.0.0.1/tfjob"
@@ -21,9 +22,13 @@ def test_flags_win_over_the_environment_and_that_over_defaults() -> None:
     assert (settings.api_workers, settings.cluster_domain, settings.log_level) == (8, "cluster.local", "info")
 
 
-def test_a_gang_scheduler_is_refused_while_nobody_makes_its_pod_groups() -> None:
-    with pytest.raises(UserError, match="gang scheduling is not there yet"):
-        read_settings({}, {"TFJOB_DATABASE_URL": URL, "TFJOB_GANG_SCHEDULER": "volcano"})
+@pytest.mark.parametrize("name", ["volcano", "scheduler-plugins"])
+def test_a_gang_scheduler_is_named_by_a_flag_or_the_environment(name: str) -> None:
+    by_flag = read_settings({"gang_scheduler": name}, {"TFJOB_DATABASE_URL": URL})
+    by_environment = read_settings({}, {"TFJOB_DATABASE_URL": URL, "TFJOB_GANG_SCHEDULER": name})
+    assert by_flag.policy.gang_scheduler == by_environment.policy.gang_scheduler == GangScheduler(name)
+    with pytest.raises(UserError, match=r"--gang-scheduler: 'kube-batch' is not volcano\|scheduler-plugins"):
+        read_settings({"gang_scheduler": "kube-batch"}, {"TFJOB_DATABASE_URL": URL})
 
 
 @pytest.mark.parametrize(
