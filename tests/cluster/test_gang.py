@@ -234,7 +234,7 @@ async def test_min_resources_are_those_of_the_pods_of_the_highest_priority(
 async def test_a_group_that_the_job_has_is_taken_over_and_somebody_else_s_is_left_alone(
     control_plane: ControlPlane, api: Api, kubelet: Kubelet, real_namespace: str, database_url: str, tmp_path: Path
 ) -> None:
-    """training-operator's groups have no labels: such a one is found by its name, and belongs to the job by its owner."""
+    """training-operator's groups have no labels: such a one is found by its name, and is the job's by its owner."""
     await install_pod_groups(api)
     gang = Gang(api, kubelet, real_namespace, "volcano")
     controller = ControllerProcess(

@@ -1,4 +1,4 @@
-"""Every scenario again with a gang scheduler: its PodGroup changes when pods start, and nothing of what jobs come to."""
+"""Every scenario again with a gang scheduler: its PodGroup changes when pods start, not what comes of them."""
 
 from __future__ import annotations
 
