@@ -162,14 +162,8 @@ def _contradictions(settings: Settings) -> list[str]:
         problems.append(f"--redaction-key-file: there is no file {settings.redaction_key_file}")
     if settings.lease_retry_seconds * 3 > settings.lease_seconds:
         problems.append("--lease-retry-seconds is at most a third of --lease-seconds: a renewal is tried twice")
-<<<<<<< HEAD
     if settings.observe and settings.takeover:
         problems.append("--observe writes nothing and --takeover acts: give one of them")
     if settings.observe and settings.leader_elect:
         problems.append("--observe writes nothing, so it cannot lead by a Lease: leave out --leader-elect")
-    if settings.gang_scheduler is not GangScheduler.NONE:
-        # Marked pods would wait for ever for a PodGroup that nobody makes.
-        problems.append("$TFJOB_GANG_SCHEDULER: gang scheduling is not there yet: leave it unset")
-=======
->>>>>>> 5662c19 (Make PodGroups for Volcano and scheduler-plugins, and hold pods back until Volcano lets them in)
     return problems
