@@ -34,8 +34,11 @@ class Performer:
         settings: Settings,
         live: Live,
         tally: Tally,
+        epoch: int,
     ) -> None:
+        """`epoch` is that of this life: what an earlier one sent in vain is sent again, and its outcome is another."""
         self._tally = tally
+        self._epoch = epoch
         self._inbox = inbox
         self._clock = clock
         self._turns = Turns(
@@ -82,6 +85,6 @@ class Performer:
                 name=request.name,
                 uid=request.job_uid,
                 job_uid=request.job_uid,
-                key=f"action/{request.decided_position}/{request.ordinal}/{attempt}",
+                key=f"action/{request.decided_position}/{request.ordinal}/{self._epoch}/{attempt}",
             )
         )

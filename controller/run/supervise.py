@@ -81,6 +81,7 @@ class Supervisor:
         self._log = event_log
         self._clock = clock
         self._holder = holder
+        self._epoch = 0
         self.inbox: Inbox[NewEvent | SessionMark] = Inbox(settings.inbox_bytes)
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -103,7 +104,7 @@ class Supervisor:
             projector = await self._lead_again(stop)
 
     async def _lead(self) -> Projector:
-        epoch = await self._log.lead(self._holder, __version__, at_least_epoch=self._epochs.noted())
+        epoch = self._epoch = await self._log.lead(self._holder, __version__, at_least_epoch=self._epochs.noted())
         await self._epochs.note(epoch)
         projector = await self._restored()
         self._announce(epoch, projector.context)
@@ -130,7 +131,7 @@ class Supervisor:
         live = Live()
         watches = await self._watches(projector.context, live)
         timers = Timers(may_fire=watches.is_connected)
-        performer = Performer(self._client, projector, self.inbox, self._clock, self._settings, live, self._tally)
+        performer = Performer(self._client, projector, self.inbox, self._clock, self._settings, live, self._tally, self._epoch)
         ingest = Ingest(
             self._log,
             self.inbox,
