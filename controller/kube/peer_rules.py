@@ -55,9 +55,8 @@ def warning_of(seen: Seen) -> str | None:
 
 
 def is_alive(pod: Json) -> bool:
-    """It runs, or will: a pod that waits for its node is an operator in a moment."""
-    phase = (pod.get("status") or {}).get("phase")
-    return phase not in ("Succeeded", "Failed") and not pod["metadata"].get("deletionTimestamp")
+    """It runs, or will: a pod that waits for its node is an operator in a moment, one that terminates still is one."""
+    return (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
 
 
 def handles_tfjobs(pod: Json, namespace: str | None) -> bool:

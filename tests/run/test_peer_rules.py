@@ -38,7 +38,7 @@ def webhook(entry: str = ENTRY, group: str = "kubeflow.org", resource: str = "tf
         pytest.param(pod(phase="Pending"), None, True, id="a pending one will run"),
         pytest.param(pod(phase="Failed"), None, False, id="an ended one does nothing"),
         pytest.param(pod(phase="Succeeded"), None, False, id="nor does one that is done"),
-        pytest.param(pod(deletionTimestamp="2026-12-01T00:00:00Z"), None, False, id="one that is going"),
+        pytest.param(pod(deletionTimestamp="2026-12-01T00:00:00Z"), None, True, id="a terminating one still acts"),
         pytest.param(pod("--enable-scheme=pytorchjob"), None, False, id="kept for other kinds"),
         pytest.param(pod("--enable-scheme", "pytorchjob", "--enable-scheme", "mpijob"), None, False, id="in two words"),
         pytest.param(pod("--enable-scheme=pytorchjob", "--enable-scheme=TFJob"), None, True, id="one of several kinds"),
