@@ -131,7 +131,16 @@ class Supervisor:
         live = Live()
         watches = await self._watches(projector.context, live)
         timers = Timers(may_fire=watches.is_connected)
-        performer = Performer(self._client, projector, self.inbox, self._clock, self._settings, live, self._tally, self._epoch)
+        performer = Performer(
+            self._client,
+            projector,
+            self.inbox,
+            self._clock,
+            self._settings,
+            live,
+            self._tally,
+            self._epoch,
+        )
         ingest = Ingest(
             self._log,
             self.inbox,

@@ -38,7 +38,10 @@ async def test_what_has_an_unknown_outcome_in_one_life_is_settled_in_the_next(
         world.task.cancel()
         is_away = False
         world.start()
-        settled = "SELECT body->'outcome'->>'result' FROM events WHERE op = 'ACTION' AND body->'action'->>'action' = 'PatchStatus'"
+        settled = (
+            "SELECT body->'outcome'->>'result' FROM events"
+            " WHERE op = 'ACTION' AND body->'action'->>'action' = 'PatchStatus' ORDER BY position"
+        )
 
         async def is_settled() -> bool:
             return (await world.fetch(settled))[-1] != "unknown"
