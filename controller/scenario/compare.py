@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from controller.fold.spec import MAIN_CONTAINER
-from controller.fold.state import JobState
+from controller.history import lines_of
 from controller.model.replicas import SlotId, replica_type_of, slot_of
 from controller.scenario.seen import Seen
 
@@ -194,21 +194,9 @@ def _events(wanted: list[str], _status: Status, player: Seen) -> list[Difference
     return [Difference("events", missing, player.notices())] if missing else []
 
 
-def _why(wanted: list[str], status: Status, player: Seen) -> list[Difference]:
-    text = why_words(status or player.status() or {}, player.state())
+def _why(wanted: list[str], _status: Status, player: Seen) -> list[Difference]:
+    text = "\n".join(lines_of(answer)) if (answer := player.why()) else "no such job"
     return [Difference("why", word, text) for word in wanted if word not in text]
-
-
-def why_words(status: Status, state: JobState | None) -> str:
-    """What is known of why a job failed: its Failed message, and each slot's last end."""
-    entries = _entries(status)
-    words = [entries.get("Failed", {}).get("message", "")]
-    for slot in state.slots.values() if state else ():
-        if slot.last is not None:
-            words.append(
-                f"{slot.id} attempt {slot.last.attempt} {slot.last.code} {slot.last.reason} {slot.last.message}"
-            )
-    return "; ".join(words)
 
 
 def _accepted(wanted: bool, _status: Status, player: Seen) -> list[Difference]:

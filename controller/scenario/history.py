@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 from controller.decide import advance, is_over, restored
 from controller.fold import Context, JobState, context_after, decode_state, encode_state
+from controller.history import Evidence
+from controller.log import AttemptRow
 from controller.model.actions import Action
 from controller.model.events import (
     ActionSettled,
@@ -27,7 +29,8 @@ from controller.model.events import (
 )
 from controller.model.instants import Instant
 from controller.model.objects import Pod, PodGroup, TFJob
-from controller.run.route import Routes
+from controller.run.route import CLUSTER_FACTS, Routes
+from controller.run.rows import attempt_row
 from controller.scenario.bodies import typed
 from controller.scenario.world import Change, Held
 
@@ -50,7 +53,7 @@ class Head:
 
 @dataclass(slots=True)
 class History:
-    """An event log and its projection. `transitions` are kept for the report."""
+    """An event log and its projection. `transitions` are kept for the report, with `attempts` for the answer to why."""
 
     context: Context = field(default_factory=Context)
     events: list[Event] = field(default_factory=list)
@@ -58,12 +61,26 @@ class History:
     over: dict[str, JobState] = field(default_factory=dict)
     heads: dict[str, Head] = field(default_factory=dict)
     transitions: list[tuple[str, Transition]] = field(default_factory=list)
+    attempts: list[AttemptRow] = field(default_factory=list)
     _routes: Routes = field(default_factory=Routes)
     _position: int = 0
 
     def state(self, uid: str) -> JobState | None:
         """What is known of a job, alive or over."""
         return self.live[uid].state if uid in self.live else self.over.get(uid)
+
+    def evidence(self, uid: str) -> Evidence | None:
+        """What `tfjob why` is asked with, of one job; None of a job that never was."""
+        state = self.state(uid)
+        if state is None:
+            return None
+        rows = {(row.type, row.index, row.attempt): row for row in self.attempts if row.job_uid == uid}
+        return Evidence(
+            state=state,
+            transitions=[each for owner, each in self.transitions if owner == uid],
+            attempts=list(rows.values()),
+            events=[event for event in self.events if event.job_uid == uid or isinstance(event.fact, CLUSTER_FACTS)],
+        )
 
     def append(self, op: Op, fact: AnyFact, at: Instant, *, uid: str = "", **envelope: object) -> Event:
         """Appends one event and folds it."""
@@ -161,6 +178,7 @@ class History:
         if step is None:
             return
         is_new = live is None
+        self.attempts += [attempt_row(step.state, slot_id) for slot_id in step.judged]
         if live is None:
             live = self.live[uid] = Live(step.state)
         live.state, live.wanted, live.timers = step.state, step.actions, step.timers

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from controller.fold import JobState
+from controller.history import Answer, why_of
 from controller.model.replicas import SlotId
 from controller.scenario.history import History
 from controller.scenario.model import Scenario
@@ -55,6 +56,12 @@ class Seen:
             gone = [uid for uid, place in self.world.jobs.items() if place == (self.namespace, self.name)]
             return self.history.state(gone[-1]) if gone else None
         return self.history.state(held.uid)
+
+    def why(self) -> Answer | None:
+        """The answer of `tfjob why` for it; None while no job of that name was seen."""
+        state = self.state()
+        evidence = self.history.evidence(state.uid) if state else None
+        return why_of(evidence) if evidence else None
 
     def objects(self, kind: str) -> dict[SlotId, dict[str, Any]]:
         """Pods or services of the job (of any job that had its name), by slot; terminating ones left out."""
