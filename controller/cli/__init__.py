@@ -11,7 +11,7 @@ import sys
 import typer
 
 from controller import __version__
-from controller.cli import controller, db, history, jobs, local, simulate
+from controller.cli import controller, db, history, jobs, local, simulate, why
 from controller.errors import UserError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command("controller")(controller.run)
 app.command("local")(local.run)
 app.command("simulate")(simulate.simulate)
 app.command("list")(jobs.list_jobs)
+app.command("why")(why.why)
 app.command("history")(history.history)
 app.add_typer(db.app, name="db")
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from controller.cli.where import CLUSTER_HELP, DATABASE_HELP, STATE_HELP
-from controller.errors import UserError
 
 if TYPE_CHECKING:
     from controller.history import Row
@@ -43,21 +42,15 @@ def history(
 async def _read(
     job: str, namespace: str | None, database_url: str | None, cluster: str | None, state_dir: Path | None
 ) -> tuple[list[Row], list[str]]:
-    from controller.cli.where import cluster_named, database
+    from controller.cli.where import opened_log
+    from controller.cli.why import find
     from controller.history import timeline
-    from controller.log import EventLog
 
-    async with database(database_url, state_dir) as url:
-        log = await EventLog.open(url, cluster=cluster_named(cluster))
-        try:
-            found = await log.find_job(job, namespace)
-            if not found:
-                raise UserError(f"no job {job!r} in the log; `tfjob list` shows those that are", exit_code=1)
-            uid = found[0].job_uid
-            rows = timeline(await log.read_job(uid), await log.transitions_of(uid))
-            return rows, [each.job_uid for each in found[1:]]
-        finally:
-            await log.close()
+    async with opened_log(database_url, cluster, state_dir) as log:
+        found = await find(log, job, namespace)
+        uid = found[0].job_uid
+        rows = timeline(await log.read_job(uid), await log.transitions_of(uid))
+        return rows, [each.job_uid for each in found[1:]]
 
 
 def _print_table(rows: list[Row]) -> None:

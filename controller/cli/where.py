@@ -9,8 +9,12 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from controller.errors import UserError
+
+if TYPE_CHECKING:
+    from controller.log import EventLog
 
 DATABASE_HELP = "Postgres URL; also $TFJOB_DATABASE_URL. Unset: what `tfjob local` kept on this machine."
 CLUSTER_HELP = "The cluster's name in the database; also $TFJOB_CLUSTER. Unset: default."
@@ -43,3 +47,16 @@ async def database(database_url: str | None, state_dir: Path | None) -> AsyncIte
         )
     async with EmbeddedPostgres(folder) as postgres:
         yield postgres.url
+
+
+@asynccontextmanager
+async def opened_log(database_url: str | None, cluster: str | None, state_dir: Path | None) -> AsyncIterator[EventLog]:
+    """The log to read from, open while the `async with` lasts."""
+    from controller.log import EventLog
+
+    async with database(database_url, state_dir) as url:
+        log = await EventLog.open(url, cluster=cluster_named(cluster))
+        try:
+            yield log
+        finally:
+            await log.close()

@@ -12,7 +12,8 @@ from typing import Self
 import asyncpg
 
 from controller.errors import UserError
-from controller.log import connection, migrate
+from controller.log import connection, migrate, one_job
+from controller.log.one_job import JobRecord
 from controller.log.reader import Reader
 from controller.log.records import Append, Head, JobRow, JobSnapshot, SessionMark
 from controller.log.writer import Writer
@@ -110,6 +111,14 @@ class EventLog:
     async def transitions_of(self, job_uid: str) -> list[Transition]:
         """Every change of the job's conditions, in order."""
         return await self._reader.transitions_of(job_uid)
+
+    async def job_record(self, job_uid: str) -> JobRecord | None:
+        """What an answer about one job needs, small however large the log is; None when no such job was folded."""
+        return await one_job.read_record(self._reader.fetch, job_uid)
+
+    async def job_names(self) -> list[tuple[str, str]]:
+        """(namespace, name) of the jobs that the log knows, for suggestions."""
+        return await one_job.read_names(self._reader.fetch)
 
     async def close(self) -> None:
         """Ends all sessions."""

@@ -17,13 +17,13 @@ from controller.log.records import Head, JobRow, JobSnapshot, SessionMark
 from controller.log.times import instant_of_datetime
 from controller.model.events import Event, Op, Transition
 
-_EVENTS = """
+EVENTS = """
 SELECT e.position, e.observed_at, e.op, e.kind, e.schema_number, e.body::text, s.spec::text, e.namespace, e.name, e.uid,
     e.resource_version::text, e.job_uid, e.job_name, encode(e.spec_hash, 'hex')
 FROM events AS e
 LEFT JOIN object_specs AS s ON e.kind = 'TFJob' AND s.cluster_id = e.cluster_id AND s.spec_hash = e.spec_hash
 """
-_READ = _EVENTS + "WHERE e.cluster_id = $1 AND e.position > $2 AND e.position <= $3 ORDER BY e.position LIMIT $4"
+_READ = EVENTS + "WHERE e.cluster_id = $1 AND e.position > $2 AND e.position <= $3 ORDER BY e.position LIMIT $4"
 
 # Its own; pods, services and PodGroups of others that carry its name, and what concerns every job, while it lives.
 _READ_JOB = (
@@ -43,7 +43,7 @@ WITH life AS (
     SELECT e.position FROM life JOIN events AS e ON e.cluster_id = $1 AND e.kind = 'Cluster'
         AND e.position BETWEEN life.begins AND life.ends
 )"""
-    + _EVENTS
+    + EVENTS
     + "WHERE e.cluster_id = $1 AND e.position IN (SELECT position FROM wanted) ORDER BY e.position"
 )
 
@@ -59,7 +59,7 @@ WITH wanted AS (
         AND position > coalesce((SELECT max(position) FROM events
             WHERE cluster_id = $1 AND kind = 'Cluster' AND op = 'SYNCED' AND position <= $2), 0)
 )"""
-    + _EVENTS
+    + EVENTS
     + "WHERE e.cluster_id = $1 AND e.position IN (SELECT position FROM wanted) ORDER BY e.position"
 )
 
@@ -72,9 +72,10 @@ SELECT j.namespace, j.name, j.job_uid, j.phase, j.is_over, j.parked, first.obser
 FROM job_states AS j CROSS JOIN LATERAL (
     SELECT position, observed_at FROM events AS e WHERE e.cluster_id = $1 AND e.job_uid = j.job_uid
     ORDER BY position LIMIT 1) AS first
-WHERE j.cluster_id = $1 AND ($2::text IS NULL OR j.namespace = $2)
-    AND ($3::text IS NULL OR j.name = $3 OR j.job_uid = $3)
-ORDER BY first.position DESC"""
+WHERE j.cluster_id = $1 AND ($2::text IS NULL OR j.namespace = $2)"""
+_ALL_JOBS = _JOBS + " ORDER BY first.position DESC"
+# Each side of the OR has an index of its own.
+_NAMED_JOBS = _JOBS + " AND (j.name = $3 OR j.job_uid = $3) ORDER BY first.position DESC"
 
 _SNAPSHOTS = """
 SELECT job_uid, namespace, name, position, state, phase, is_over, parked FROM job_states
@@ -101,31 +102,31 @@ class Reader:
         self._cluster_id: int | None = None
 
     async def read(self, after: int, *, limit: int, upto: int | None) -> list[Event]:
-        rows = await self._fetch(_READ, after, _MOST if upto is None else upto, limit)
-        return [_event_of(row) for row in rows]
+        rows = await self.fetch(_READ, after, _MOST if upto is None else upto, limit)
+        return [event_of(row) for row in rows]
 
     async def read_job(self, job_uid: str) -> list[Event]:
-        return [_event_of(row) for row in await self._fetch(_READ_JOB, job_uid, _MOST)]
+        return [event_of(row) for row in await self.fetch(_READ_JOB, job_uid, _MOST)]
 
     async def cluster_facts(self, upto: int) -> list[Event]:
-        return [_event_of(row) for row in await self._fetch(_LASTING, upto)]
+        return [event_of(row) for row in await self.fetch(_LASTING, upto)]
 
     async def cursor(self) -> int:
-        rows = await self._fetch("SELECT position FROM projections WHERE cluster_id = $1 AND name = 'jobs'")
+        rows = await self.fetch("SELECT position FROM projections WHERE cluster_id = $1 AND name = 'jobs'")
         return rows[0][0] if rows else 0
 
     async def position(self) -> int:
-        rows = await self._fetch("SELECT position FROM log_head WHERE cluster_id = $1")
+        rows = await self.fetch("SELECT position FROM log_head WHERE cluster_id = $1")
         return rows[0][0] if rows else 0
 
     async def snapshots(self) -> list[JobSnapshot]:
         return [
             JobSnapshot(uid, namespace, name, position, state, phase, is_over, _read(parked))
-            for uid, namespace, name, position, state, phase, is_over, parked in await self._fetch(_SNAPSHOTS)
+            for uid, namespace, name, position, state, phase, is_over, parked in await self.fetch(_SNAPSHOTS)
         ]
 
     async def heads(self, resource: str) -> dict[str, Head]:
-        rows = await self._fetch(_HEADS, KIND_OF_RESOURCE.get(resource, resource))
+        rows = await self.fetch(_HEADS, KIND_OF_RESOURCE.get(resource, resource))
         found = (
             Head(kind, read_text(namespace), read_text(name), read_text(uid), int(version), _read(job_uid), _read(job))
             for kind, namespace, name, uid, version, job_uid, job in rows
@@ -135,12 +136,15 @@ class Reader:
     async def marks(self, scope: str) -> dict[str, SessionMark]:
         return {
             resource: SessionMark(resource, int(version), start_kind, instant_of_datetime(marked_at), of)
-            for resource, of, version, start_kind, marked_at in await self._fetch(_MARKS)
+            for resource, of, version, start_kind, marked_at in await self.fetch(_MARKS)
             if of == scope
         }
 
     async def jobs(self, namespace: str | None, name_or_uid: str | None) -> list[JobRow]:
-        rows = await self._fetch(_JOBS, namespace, name_or_uid)
+        if name_or_uid is None:
+            rows = await self.fetch(_ALL_JOBS, namespace)
+        else:
+            rows = await self.fetch(_NAMED_JOBS, namespace, name_or_uid)
         return [
             JobRow(
                 namespace=row["namespace"],
@@ -161,12 +165,11 @@ class Reader:
             Transition(
                 position, ordinal, type_, status, read_text(reason), read_text(message), instant_of_datetime(at), by_gap
             )
-            for position, ordinal, type_, status, reason, message, at, by_gap in await self._fetch(
-                _TRANSITIONS, job_uid
-            )
+            for position, ordinal, type_, status, reason, message, at, by_gap in await self.fetch(_TRANSITIONS, job_uid)
         ]
 
-    async def _fetch(self, statement: str, *arguments: Any) -> list[Any]:
+    async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
+        """The rows of a query whose first argument is the cluster's id; none while nobody has led the log."""
         with translated("reading the log"):
             if self._cluster_id is None:
                 # Looked up again until it is there: the first leader makes it.
@@ -183,7 +186,8 @@ def _read(text: str | None) -> str | None:
     return None if text is None else read_text(text)
 
 
-def _event_of(row: Any) -> Event:
+def event_of(row: Any) -> Event:
+    """The event of a row of `EVENTS`."""
     (
         position,
         observed_at,

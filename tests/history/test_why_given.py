@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ SLOT = re.compile(r"failed: (\S+) \(pod (\S+), attempt (\d+)\) ")
 CODE = re.compile(r"(?:exited with code|\(code) (\d+)")
 
 
-@lru_cache(maxsize=None)
+@cache
 def played(file: Path) -> tuple[Answer, dict[str, Any]] | None:
     """The answer at a scenario's end and the Failed condition on the API server; None when it ends otherwise."""
     player = PurePlayer(parse_file(file))

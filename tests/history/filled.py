@@ -1,0 +1,111 @@
+"""A log filled with what scenarios of the pure player did: real events, transitions, attempts and snapshots.
+
+In: an open log that the test leads, players that have run. Out: the uids of their jobs, as they are in that log.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from controller.decide import is_over
+from controller.fold import encode_state
+from controller.log import Append, AttemptRow, EventLog, JobSnapshot, NewEvent
+from controller.log.facts import fact_of, stored_of
+from controller.model.events import EVENT_SCHEMA, Event, ObjectFact
+from controller.scenario import parse_file
+from controller.scenario.play import PurePlayer
+from tests.scenarios.test_given import FILES
+
+UID = re.compile(rb"uid-(?=\d)")
+
+
+def play(file: Path) -> PurePlayer:
+    """A scenario, played to its end."""
+    player = PurePlayer(parse_file(file))
+    player.run(lambda step: None)
+    return player
+
+
+def play_text(tmp_path: Path, text: str) -> PurePlayer:
+    """The same of a scenario's text."""
+    file = tmp_path / "scenario.yaml"
+    file.write_text(text)
+    return play(file)
+
+
+def given(count: int) -> list[Path]:
+    """Some of the given scenarios, spread over all of them."""
+    files = [file for file in FILES if parse_file(file).is_for("core")]
+    return files[:: max(1, len(files) // count)][:count]
+
+
+async def fill(log: EventLog, player: PurePlayer, tag: str, namespace: str | None = None) -> list[str]:
+    """Writes a player's whole history. `tag` makes its uids unlike those of other players in the same log."""
+    before = await log.position()
+    history = player.history
+    events = [_tagged(event, tag, namespace) for event in history.events]
+    committed = []
+    for start in range(0, len(events), 500):
+        committed += await log.commit(Append(events=events[start : start + 500]))
+    assert [event.position for event in committed] == [before + event.position for event in history.events]
+    moved = [
+        (_uid(uid, tag), structs.replace(each, position=each.position + before)) for uid, each in history.transitions
+    ]
+    attempts = [_moved(row, tag, before) for row in history.attempts]
+    states = [*history.over.values(), *(live.state for live in history.live.values())]
+    snapshots = [_snapshot(state, tag, before, namespace) for state in states]
+    await log.commit(Append(transitions=moved, attempts=attempts, snapshots=snapshots, cursor=await log.position()))
+    return [each.job_uid for each in snapshots]
+
+
+def _moved(row: AttemptRow, tag: str, before: int) -> AttemptRow:
+    uids = {"job_uid": _uid(row.job_uid, tag), "pod_uid": _uid(row.pod_uid, tag)}
+    return structs.replace(row, **uids, position=row.position + before)
+
+
+def _snapshot(state: Any, tag: str, before: int, namespace: str | None) -> JobSnapshot:
+    moved = structs.replace(
+        state,
+        uid=_uid(state.uid, tag),
+        namespace=namespace or state.namespace,
+        position=state.position + before,
+        end_position=state.end_position + before if state.end_position else 0,
+    )
+    return JobSnapshot(
+        job_uid=moved.uid,
+        namespace=moved.namespace,
+        name=moved.name,
+        position=moved.position,
+        state=encode_state(moved),
+        phase=moved.conditions[-1].type if moved.conditions else "",
+        is_over=is_over(moved),
+    )
+
+
+def _tagged(event: Event, tag: str, namespace: str | None) -> NewEvent:
+    as_new = NewEvent(event.op, event.fact, event.observed_at)
+    stored = stored_of(as_new)
+    body = UID.sub(f"uid-{tag}-".encode(), stored.body)
+    return NewEvent(
+        op=event.op,
+        fact=fact_of(event.op, stored.kind, EVENT_SCHEMA, body.decode(), (stored.spec or b"").decode() or None),
+        observed_at=event.observed_at,
+        namespace=(namespace or event.namespace) if event.namespace else "",
+        name=event.name,
+        uid=_uid(event.uid, tag),
+        resource_version=event.resource_version,
+        job_uid=_uid(event.job_uid, tag) if event.job_uid else None,
+        job_name=event.job_name,
+        key=None if isinstance(event.fact, ObjectFact) else f"{tag}/{event.position}",
+        body=body,
+        spec=stored.spec,
+        spec_hash=stored.spec_hash if stored.spec else None,
+    )
+
+
+def _uid(uid: str, tag: str) -> str:
+    return UID.sub(f"uid-{tag}-".encode(), uid.encode()).decode()
