@@ -58,14 +58,19 @@ async def _read(
 
 async def answer_of(log: EventLog, job: JobRow) -> Answer:
     """The answer for a job that the log has. Raises UserError when it was never folded."""
-    from controller.fold import decode_state
+    from controller.fold import Context, context_after, decode_state
     from controller.history import Evidence, why_of
 
     record = await log.job_record(job.job_uid)
     if record is None:
         raise UserError(f"{job.namespace}/{job.name} is in the log, but no controller has folded it yet", exit_code=1)
+    state = decode_state(record.state)
+    context = Context()
+    for event in await log.cluster_facts(state.position):
+        context = context_after(context, event)
     evidence = Evidence(
-        state=decode_state(record.state),
+        state=state,
+        settings=context.settings,
         transitions=await log.transitions_of(job.job_uid),
         attempts=record.failures,
         events=record.events,

@@ -15,12 +15,13 @@ from controller.fold.state import Slot, Verdict
 from controller.history.describe import plain
 from controller.model.instants import SECOND, text_of
 from controller.model.replicas import ReplicaType
+from controller.model.settings import PolicySettings
 
 MOST = 5
 """Slots that are named of those that wait for the same; the rest are counted."""
 
 
-def waits_of(state: JobState) -> list[str]:
+def waits_of(state: JobState, settings: PolicySettings) -> list[str]:
     """What is waited for now; empty of a job that has ended or is gone."""
     if state.has_ended() or state.is_deleted:
         return []
@@ -33,7 +34,7 @@ def waits_of(state: JobState) -> list[str]:
     slots = sorted(state.slots.values(), key=lambda each: each.id.order())
     wanted = [slot for slot in slots if wants_to_run(state, slot)]
     waits: list[str] = []
-    for look in (lambda slot: _stalled(state, slot), _retried, _starting):
+    for look in (lambda slot: _stalled(state, slot, settings), _retried, _starting):
         waits += _named(wanted, look)
     return [*waits, *_end(state)]
 
@@ -43,8 +44,8 @@ def _named(slots: list[Slot], look: Callable[[Slot], str | None]) -> list[str]:
     return found[:MOST] + ([f"{len(found) - MOST} more slots like these"] if len(found) > MOST else [])
 
 
-def _stalled(state: JobState, slot: Slot) -> str | None:
-    stall = stall_of(state, slot)
+def _stalled(state: JobState, slot: Slot, settings: PolicySettings) -> str | None:
+    stall = stall_of(state, slot, settings)
     return f"{slot.id}: {stall[0]}: {plain(stall[1])}" if stall else None
 
 

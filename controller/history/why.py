@@ -20,6 +20,7 @@ from controller.history.waits import waits_of
 from controller.log import AttemptRow
 from controller.model.events import Event, Transition
 from controller.model.instants import instant_of, text_of
+from controller.model.settings import PolicySettings
 
 FAILURES = frozenset((End.FAILED.value, End.DISRUPTED.value))
 
@@ -32,6 +33,7 @@ class Evidence(msgspec.Struct, frozen=True):
     transitions: Sequence[Transition] = ()
     attempts: Sequence[AttemptRow] = ()
     events: Sequence[Event] = ()
+    settings: PolicySettings = PolicySettings()
     parked: str | None = None
 
 
@@ -99,7 +101,7 @@ def why_of(evidence: Evidence) -> Answer:
         retries=sum(state.retries.values()),
         chain=_chain(evidence.transitions, ends, focus, current),
         then=tuple(then_of(state, evidence.events, _since(state, focus, evidence.transitions))),
-        waits=tuple(waits_of(state)),
+        waits=tuple(waits_of(state, evidence.settings)),
         warnings=tuple(warnings_of(evidence.events)),
         doubts=tuple(doubts),
     )

@@ -77,6 +77,7 @@ class History:
         rows = {(row.type, row.index, row.attempt): row for row in self.attempts if row.job_uid == uid}
         return Evidence(
             state=state,
+            settings=self.context.settings,
             transitions=[each for owner, each in self.transitions if owner == uid],
             attempts=list(rows.values()),
             events=[event for event in self.events if event.job_uid == uid or isinstance(event.fact, CLUSTER_FACTS)],
