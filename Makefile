@@ -7,7 +7,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
-.PHONY: help setup fmt lint test cluster controlplane soak bench local migrate migration docs lock clean
+.PHONY: help setup fmt lint test test-kueue cluster controlplane soak bench local migrate migration docs lock clean
 
 help: ## Print the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -52,6 +52,10 @@ test: lint ## Run all tests (builds the control plane when Go is there)
 
 cluster: $(VENV)/.dev controlplane ## Run only the tests against the real control plane
 	@$(PY) -m pytest -m cluster $(PYTEST_ARGS)
+
+test-kueue: $(VENV)/.dev controlplane ## Run the tests with the real Kueue (builds it when Go is there; cached)
+	@$(PY) tests/cluster/kueue/build.py
+	@TFJOB_KUEUE=1 $(PY) -m pytest -m kueue $(PYTEST_ARGS)
 
 soak: $(VENV)/.dev controlplane ## Run the long forms: thousands of examples, kills and outages
 	@TFJOB_SOAK=1 $(PY) -m pytest -m soak $(PYTEST_ARGS)

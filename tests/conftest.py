@@ -6,19 +6,21 @@ import os
 
 import pytest
 
+OWN_COMMANDS = {"soak": "TFJOB_SOAK", "kueue": "TFJOB_KUEUE"}
+"""Markers whose tests have a command of their own (`make soak`, `make test-kueue`), and the variable that it sets."""
+
 pytest_plugins = ["tests.postgres_fixture", "tests.controlplane.fixtures"]
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Names the control plane for the real half of a test with two targets, so that it is left out with that group, and
-    leaves the long forms to `make soak`; pytest's last line counts them as deselected."""
+    leaves what has a command of its own to that; pytest's last line counts it as deselected."""
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         if parameters.get("target") == "real" and isinstance(item, pytest.Function):
             item.fixturenames = ["control_plane", *item.fixturenames]
-    if os.environ.get("TFJOB_SOAK"):
-        return
-    long = [item for item in items if item.get_closest_marker("soak")]
-    config.hook.pytest_deselected(items=long)
-    items[:] = [item for item in items if item not in long]
+    others = [marker for marker, variable in OWN_COMMANDS.items() if not os.environ.get(variable)]
+    left = [item for item in items if any(item.get_closest_marker(marker) for marker in others)]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in left]
