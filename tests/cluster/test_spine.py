@@ -48,6 +48,10 @@ class Seed:
         found = await self.conditions()
         return bool(found) and found[-1]["type"] == state and found[-1]["status"] == "True"
 
+    async def is_settled(self) -> bool:
+        counts = (await self.api.call("GET", self.path))["status"]["replicaStatuses"]
+        return not any("active" in each for each in counts.values())
+
     async def is_clean(self) -> bool:
         for plural in ("pods", "services"):
             if (await self.api.call("GET", f"{CORE}/namespaces/{self.namespace}/{plural}"))["items"]:
@@ -63,6 +67,7 @@ class Seed:
         await kubelet.report(f"{self.name}-chief-0", "Succeeded", 0)
         await until(lambda: self.is_in("Succeeded"), "the job is Succeeded")
         await until(self.is_clean, "its pods and services are gone")
+        await until(self.is_settled, "its counts say so: the last that is written")
 
 
 async def logged_versions(database_url: str) -> list[tuple[str, str, int]]:
