@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from controller.act.actor import Actor
     from controller.act.manifests import pod_manifest, service_manifest
+    from controller.act.onlooker import Onlooker
     from controller.act.request import Request
     from controller.act.turns import Turns
 
-__all__ = ["Actor", "Request", "Turns", "pod_manifest", "service_manifest"]
+__all__ = ["Actor", "Onlooker", "Request", "Turns", "pod_manifest", "service_manifest"]
 
 _PLACES = {
     "Actor": "controller.act.actor",
+    "Onlooker": "controller.act.onlooker",
     "Request": "controller.act.request",
     "Turns": "controller.act.turns",
     "pod_manifest": "controller.act.manifests",

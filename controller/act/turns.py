@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from controller.act.actor import Actor
+from controller.act.onlooker import Onlooker
 from controller.act.request import Request
 from controller.kube.backoff import delay_seconds
 from controller.model.actions import Outcome, PatchStatus, Result
@@ -39,7 +40,7 @@ class Turns:
 
     def __init__(
         self,
-        actor: Actor,
+        actor: Actor | Onlooker,
         *,
         is_wanted: Callable[[Request], bool],
         status_now: Callable[[str], tuple[dict[str, Any], str] | None],

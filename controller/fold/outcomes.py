@@ -18,7 +18,7 @@ from controller.fold.refusals import NOT_WANTED, own_uid, refusal_of
 from controller.fold.state import Pause, ServiceSeen, Slot
 from controller.fold.whose import slot_of_pod, slot_of_service
 from controller.model import actions
-from controller.model.actions import Action, Outcome, Result
+from controller.model.actions import OBSERVING, Action, Outcome, Result
 from controller.model.events import ActionSettled, Decided, Event
 from controller.model.instants import SECOND, Instant
 from controller.model.names import object_name
@@ -26,6 +26,8 @@ from controller.model.replicas import SlotId
 
 _replace = msgspec.structs.replace
 _NEVER_REFUSED = (404, 409, 422)
+_SAID_ONLY = (actions.PatchStatus, actions.EmitNotice)
+"""Words, not deeds: nobody else sends these, so one that is not sent is over."""
 _NEVER_PAUSED = (
     actions.EmitNotice,
     actions.CreatePod,
@@ -49,8 +51,12 @@ def settled(draft: Draft, event: Event, fact: ActionSettled) -> None:
     key = (fact.decided_position, fact.ordinal)
     if key not in draft.state.asked or fact.outcome.result in (Result.UNKNOWN, Result.NOT_SENT):
         return
+    is_observing = fact.outcome.reason == OBSERVING
+    if is_observing and not isinstance(fact.action, _SAID_ONLY):
+        # As if it were on its way: whoever acts here does it, or nobody. The watch says which.
+        return
     draft.own("asked").pop(key)
-    if isinstance(fact.action, actions.PatchStatus) and fact.outcome.result is Result.DONE:
+    if isinstance(fact.action, actions.PatchStatus) and (fact.outcome.result is Result.DONE or is_observing):
         # What was decided after the end carried the end.
         state = draft.state
         if state.has_ended() and not state.is_end_written and fact.decided_position > state.end_position:
@@ -215,6 +221,8 @@ def _status_written(draft: Draft, outcome: Outcome, at: Instant) -> None:
         state.resource_version = max(state.resource_version, version)
     elif outcome.reason == NOT_WANTED:
         pass
+    elif outcome.reason == OBSERVING:
+        state.written_digest = outcome.status_digest or ""
     elif outcome.reason == "Invalid":
         # Said once: the same content is not sent again, and what waits for the write goes on.
         state.written_digest = outcome.status_digest or ""

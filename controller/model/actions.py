@@ -143,6 +143,10 @@ class Result(StrEnum):
     NOT_SENT = "not sent"
 
 
+OBSERVING = "Observing"
+"""The reason of a REFUSED outcome: this controller only observes, and has sent nothing."""
+
+
 class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
     """Who holds the name that a creation was refused for (AlreadyExists), as a GET showed it."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from controller.act import Actor, Request, Turns
+from controller.act import Actor, Onlooker, Request, Turns
 from controller.kube import KubeClient
 from controller.kube.live import Live
 from controller.log import NewEvent, SessionMark
@@ -42,7 +42,7 @@ class Performer:
         self._inbox = inbox
         self._clock = clock
         self._turns = Turns(
-            Actor(client, settings.policy, live),
+            Onlooker() if settings.observe else Actor(client, settings.policy, live),
             is_wanted=projector.is_wanted,
             status_now=projector.status_now,
             on_outcome=self._record,

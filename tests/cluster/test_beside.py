@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import Any
 
 import asyncpg
 
+from controller.log import EventLog
 from controller.log.connection import dsn_of
+from controller.model.actions import OBSERVING
+from controller.model.events import ActionSettled
 from tests.cluster.admission_cases import valid
 from tests.cluster.harness import CORE, LABEL, TFJOBS, Api, ControllerProcess, Kubelet, running, until
 from tests.cluster.leftovers import MERGE
@@ -128,7 +132,9 @@ async def test_observing_records_and_decides_and_writes_nothing(
         )
         async with running(observing):
             await until(lambda: "leading" in observing.said(), "it observes")
-            made = await api.call("POST", jobs, valid("theirs"))
+            body = valid("theirs")
+            body["spec"]["runPolicy"] = {"cleanPodPolicy": "All"}
+            made = await api.call("POST", jobs, body)
 
             async def has_come_to(state: str) -> bool:
                 return (await decided("default-observed", "theirs"))[-1:] == [state]
@@ -139,6 +145,25 @@ async def test_observing_records_and_decides_and_writes_nothing(
             await until(lambda: has_come_to("Running"), "it finds the job Running")
             await kubelet.report("theirs-worker-0", "Succeeded", 0)
             await until(lambda: has_come_to("Succeeded"), "it finds the job Succeeded")
+
+            async def unsent() -> Counter[str]:
+                """What was decided and not sent, by kind."""
+                log = await EventLog.open(database_url, cluster="default-observed")
+                try:
+                    facts = [each.fact for each in await log.read_job(made["metadata"]["uid"])]
+                finally:
+                    await log.close()
+                settled = [each for each in facts if isinstance(each, ActionSettled)]
+                assert {each.outcome.reason for each in settled} <= {OBSERVING}
+                return Counter(type(each.action).__name__ for each in settled)
+
+            async def has_decided_the_cleanup() -> bool:
+                return (await unsent())["DeletePod"] > 0
+
+            await until(has_decided_the_cleanup, "it decides that the pod is to go")
+            found = await unsent()
+            assert (found["CreatePod"], found["CreateService"], found["DeletePod"]) == (1, 1, 1)
+            assert found["PatchStatus"] <= 4, "a status that is not sent is not decided on again"
             status = {"conditions": [{"type": "Failed", "status": "True", "reason": "TFJobFailed"}]}
             await api.call("PATCH", f"{jobs}/theirs/status", {"status": status}, MERGE)
             assert await observing.terminate() == 0
