@@ -71,6 +71,8 @@ def timers_of(state: JobState, settings: PolicySettings) -> tuple[Timer, ...]:
         found.append(Timer(state.group_refusal.due_at, TimerKind.POD_GROUP_RETRY))
     if state.pause is not None and not state.pause.is_due:
         found.append(Timer(state.pause.due_at, TimerKind.ACTION_RETRY))
+    if state.status_retry_at and state.awaits_version_above >= state.resource_version > 0:
+        found.append(Timer(state.status_retry_at, TimerKind.ACTION_RETRY))
     return tuple(sorted(found)) if len(found) > 1 else tuple(found)
 
 

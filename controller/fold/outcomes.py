@@ -24,6 +24,9 @@ from controller.model.instants import SECOND, Instant
 from controller.model.names import object_name
 from controller.model.replicas import SlotId
 
+STATUS_RETRY = 30 * SECOND
+"""So long a refused status waits for the version that it was refused for."""
+
 _replace = msgspec.structs.replace
 _NEVER_REFUSED = (404, 409, 422)
 _SAID_ONLY = (actions.PatchStatus, actions.EmitNotice)
@@ -232,6 +235,8 @@ def _status_written(draft: Draft, outcome: Outcome, at: Instant) -> None:
     elif outcome.code in (404, 409):
         # Nothing is written before the watch has shown a newer version, or that the job is gone.
         state.awaits_version_above = max(state.awaits_version_above, version or state.resource_version)
+        # A conflict of which the watch shows nothing must not keep the status for ever.
+        state.status_retry_at = at + STATUS_RETRY if outcome.code == 409 else 0
     else:
         _pause(draft, outcome, at)
     state.is_status_dirty = True

@@ -307,6 +307,8 @@ class JobState(msgspec.Struct):
     written_digest: str = ""
     is_end_written: bool = False
     awaits_version_above: int = 0
+    status_retry_at: Instant = 0
+    """When a status that met a conflict is written again although no newer version was seen; 0: not at all."""
     tallies: dict[ReplicaType, Tally] = {}
     retried: tuple[SlotId, ...] = ()
     """Slots that are being retried, in order."""

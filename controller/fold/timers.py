@@ -34,6 +34,9 @@ def timer_fired(draft: Draft, fact: TimerFired) -> None:
             if state.completion_time is not None and seconds is not None:
                 state.is_ttl_due = fact.due_at >= state.completion_time + seconds * SECOND
         case TimerKind.ACTION_RETRY:
+            if state.status_retry_at and fact.due_at >= state.status_retry_at:
+                state.status_retry_at = state.awaits_version_above = 0
+                draft.touch_all()
             if state.pause and fact.due_at >= state.pause.due_at:
                 state.pause = _replace(state.pause, is_due=True)
                 draft.touch_all()

@@ -10,9 +10,9 @@ import pytest
 from controller.decide import digest_of, status_of
 from controller.model import actions
 from controller.model.actions import Outcome, Result
-from controller.model.events import ActionSettled, Decided, Op
+from controller.model.events import ActionSettled, Decided, Op, TimerFired, TimerKind
 from controller.model.objects import TFJob
-from tests.core.words import UID, Line, ended, job, pod
+from tests.core.words import UID, Line, at, ended, job, pod
 
 THEIRS = {"type": "QuotaReserved", "status": "True", "reason": "Admitted"}
 
@@ -89,3 +89,18 @@ def test_equal_content_is_never_written_twice() -> None:
     outcome = Outcome(Result.DONE, status_digest=digest, resource_version="5")
     step = line.fold(line.event(ActionSettled(2, 0, 1, wanted[0], outcome), 2, Op.ACTION, job_uid=UID))
     assert not [each for each in step.actions if isinstance(each, actions.PatchStatus)]
+
+
+def test_a_status_that_met_a_conflict_of_which_nothing_is_seen_is_written_again() -> None:
+    line = Line()
+    line.see_job(job())
+    assert line.last is not None
+    line.fold(line.event(Decided(line.last.actions), 1, Op.DECIDED, uid=UID, job_uid=UID))
+    conflict = Outcome(Result.REFUSED, code=409, reason="Conflict", resource_version="1")
+    refused = ActionSettled(2, 0, 1, actions.PatchStatus(urgent=True), conflict)
+    step = line.fold(line.event(refused, 2, Op.ACTION, uid=UID, job_uid=UID))
+    assert not any(isinstance(action, actions.PatchStatus) for action in step.actions)
+    assert [each.due_at for each in step.timers if each.timer is TimerKind.ACTION_RETRY] == [at(32)]
+    step = line.fold(line.event(TimerFired(TimerKind.ACTION_RETRY, at(32)), 32, Op.TIMER, uid=UID, job_uid=UID))
+    assert any(isinstance(action, actions.PatchStatus) for action in step.actions)
+    assert not step.timers
