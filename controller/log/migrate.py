@@ -21,7 +21,7 @@ from controller.errors import UserError
 from controller.log import connection
 from controller.log.errors import UNREACHABLE, words_of
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """The schema's revisions that this code knows, oldest first; it works with the last."""
 
 _UPGRADE_LOCK = 0x7466_6A6F_6220_6462

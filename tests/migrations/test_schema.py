@@ -48,7 +48,7 @@ async def test_an_upgrade_of_a_current_database_changes_nothing_and_keeps_the_lo
     try:
         await log.lead("test", "0")
         events = await log.commit(Append(events=[job(1)]))
-        assert await migrate.upgrade(url) == migrate.Revision("0001")
+        assert await migrate.upgrade(url) == migrate.Revision(migrate.REVISIONS[-1])
         assert await log.read(0) == events != []
     finally:
         await log.close()
@@ -58,7 +58,7 @@ async def test_upgrades_at_the_same_time_wait_for_each_other(each_server: Embedd
     url = await new_database(each_server)
     done = await asyncio.gather(*(migrate.upgrade(url) for _ in range(4)))
     assert [each.is_current for each in done] == [True] * 4
-    assert await fetch(url, "SELECT version_num FROM alembic_version") == [("0001",)]
+    assert await fetch(url, "SELECT version_num FROM alembic_version") == [(migrate.REVISIONS[-1],)]
 
 
 async def test_a_failed_upgrade_leaves_the_database_as_it_was(each_server: EmbeddedPostgres) -> None:

@@ -78,9 +78,9 @@ async def test_an_installed_wheel_upgrades_a_database(installed: Path, postgres:
     assert (code, out) == (1, "")
     assert err == "tfjob: the database holds no event log yet: run `tfjob db upgrade`\n"
     code, out, err = await run(installed / "tfjob", "db", "upgrade", "--database-url", url)
-    assert (code, out) == (0, "schema revision 0001\n"), err
+    assert (code, out) == (0, "schema revision 0002\n"), err
     assert (await migrate.check(url)).is_current
-    assert await run(installed / "tfjob", "db", "check", "--database-url", url) == (0, "schema revision 0001\n", "")
+    assert await run(installed / "tfjob", "db", "check", "--database-url", url) == (0, "schema revision 0002\n", "")
 
 
 async def test_a_newer_database_is_one_line_and_exit_1(installed: Path, postgres: EmbeddedPostgres) -> None:
@@ -92,7 +92,7 @@ async def test_a_newer_database_is_one_line_and_exit_1(installed: Path, postgres
         assert code in (1, 2)
         assert out == ""
         assert err == (
-            "tfjob: the database has schema revision 0999, newer than this tfjob-controller (which knows up to 0001): "
+            "tfjob: the database has schema revision 0999, newer than this tfjob-controller (which knows up to 0002): "
             "use a newer tfjob-controller\n"
         )
 
