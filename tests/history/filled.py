@@ -20,6 +20,48 @@ from controller.scenario import parse_file
 from controller.scenario.play import PurePlayer
 from tests.scenarios.test_given import FILES
 
+RICH = """\
+title: a job with everything that is asked about
+job:
+  apiVersion: kubeflow.org/v1
+  kind: TFJob
+  spec:
+    enableDynamicWorker: true
+    tfReplicaSpecs:
+      Chief: {replicas: 1}
+      PS: {replicas: 1, restartPolicy: ExitCode}
+      Worker: {replicas: 3, restartPolicy: ExitCode}
+steps:
+  - after: 5s
+  - pods: {"*": Running}
+  - pods: {worker-1: Failed(137 OOMKilled)}
+  - pods: {worker-1: Running}
+  - pods: {worker-1: Failed(137 OOMKilled)}
+  - after: 2s
+  - pods: {worker-1: Running}
+  - pods: {worker-1: Failed(143)}
+  - after: 4s
+  - pods: {worker-1: Running}
+  - gone: worker-1
+  - after: 8s
+  - pods: {worker-1: Running}
+  - gap: [{pods: {ps-0: Failed(139)}}]
+  - pods: {ps-0: Running}
+  - pods: {worker-2: {phase: Failed, exitCode: 2, message: "bad shard"}}
+  - after: 5s
+  - pods: {chief-0: {phase: Failed, exitCode: 1, message: "lost worker 2"}}
+"""
+STALLED = """\
+title: a job that no node takes
+job:
+  apiVersion: kubeflow.org/v1
+  kind: TFJob
+  metadata: {name: job-b}
+  spec: {tfReplicaSpecs: {Worker: {replicas: 2}}}
+steps:
+  - pods: {worker-0: {phase: Pending, unschedulable: "0/3 nodes: no GPU"}}
+"""
+
 UID = re.compile(rb"uid-(?=\d)")
 
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 
 import asyncpg
 import pytest
-import pytest_asyncio
 
 from controller.fold.exit_codes import meaning_of
 from controller.history.ends import ender_of
-from controller.local.postgres import EmbeddedPostgres
-from controller.log import EventLog
-from tests.history.filled import fill, given, play
+from tests.history.conftest import SCENARIOS
+from tests.history.filled import given, play
 from tests.history.test_why import ENDERS
-from tests.postgres_fixture import fresh_database
 
 CONTRACT = {
     "jobs": "cluster namespace name job_uid state verdict reason message first_seen_at running_at finished_at"
@@ -32,53 +28,11 @@ CONTRACT = {
     " ended_by next_started_at next_outcome waited_seconds",
     "gaps": "cluster position reason resources from_at to_at closed_at closed_position changed_count",
     "job_gaps": "cluster namespace name job_uid position reason from_at to_at closed_at changed_count",
-    "latency": "cluster namespace name job_uid position type status observed_at recorded_at written_at log_ms status_ms",
+    "latency": "cluster namespace name job_uid position type status observed_at recorded_at written_at log_ms"
+    " status_ms",
     "flapping": "cluster namespace name job_uid type changed_count became_true_count first_at last_at is_flapping",
 }
 OF_JOBS = [view for view in CONTRACT if view != "gaps"]
-COPIES = 30
-SCENARIOS = 40
-
-LAST = f"""(SELECT position / {COPIES + 1} AS last FROM (SELECT max(position) AS position FROM events) AS e) AS m"""
-# The same jobs again under other uids, so that a plan without an index is no longer the cheapest.
-MULTIPLY = [
-    f"""INSERT INTO events (cluster_id, position, epoch, observed_at, incarnation, schema_number, resource_version, op,
-        kind, namespace, name, uid, job_uid, job_name, spec_hash, key, body)
-    SELECT cluster_id, position + n * last, epoch, observed_at, incarnation, schema_number, resource_version, op,
-        kind, namespace || '-' || n, name, uid || '-' || n, job_uid || '-' || n, job_name, spec_hash, key || '-' || n, body
-    FROM events, generate_series(1, {COPIES}) AS n, (SELECT max(position) AS last FROM events) AS m""",
-    f"""INSERT INTO transitions
-    SELECT cluster_id, job_uid || '-' || n, position + n * last, ordinal, at, by_gap, type, status, reason, message
-    FROM transitions, generate_series(1, {COPIES}) AS n, {LAST}""",
-    f"""INSERT INTO attempts
-    SELECT cluster_id, job_uid || '-' || n, type, index, attempt, position + n * last, started_at, finished_at,
-        exit_code, pod_name, pod_uid || '-' || n, node, spec_hash, how, reason, message, ended_by
-    FROM attempts, generate_series(1, {COPIES}) AS n, {LAST}""",
-    f"""INSERT INTO job_states
-    SELECT cluster_id, job_uid || '-' || n, position + n * last, is_over, namespace || '-' || n, name,
-        phase, parked, state
-    FROM job_states, generate_series(1, {COPIES}) AS n, {LAST}""",
-    "UPDATE log_head SET position = (SELECT max(position) FROM events)",
-    "ANALYZE",
-]
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def filled(postgres: EmbeddedPostgres, template_database: str) -> AsyncIterator[asyncpg.Connection]:
-    """A connection to a database with the histories of many scenarios, each under many uids."""
-    async with fresh_database(postgres, template_database) as url:
-        log = await EventLog.open(url)
-        await log.lead("test", "0")
-        for number, file in enumerate(given(SCENARIOS)):
-            await fill(log, play(file), f"s{number}", f"team-{number}")
-        await log.close()
-        connection = await asyncpg.connect(url.replace("+asyncpg", ""))
-        try:
-            for statement in MULTIPLY:
-                await connection.execute(statement)
-            yield connection
-        finally:
-            await connection.close()
 
 
 async def a_job(filled: asyncpg.Connection, phase: str = "Failed") -> asyncpg.Record:
@@ -140,7 +94,7 @@ async def test_gaps_go_by_the_index_of_cluster_facts(filled: asyncpg.Connection)
 async def test_failures_say_what_the_answer_says(filled: asyncpg.Connection) -> None:
     """Slot, attempt, code and the first end, for every failed scenario in the database, as `why` has them."""
     compared = 0
-    for number, file in enumerate(given(SCENARIOS)):
+    for number, file in enumerate(given(SCENARIOS), 1):
         player = play(file)
         answer = player.why()
         if answer is None or answer.state != "Failed" or not answer.chain:
