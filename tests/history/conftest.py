@@ -1,4 +1,4 @@
-"""Fixtures of the history's tests: a log that the test leads, and a database with many jobs for those that only read."""
+"""Fixtures of the history's tests: a log that the test leads; a database with many jobs for tests that only read."""
 
 from __future__ import annotations
 
