@@ -42,7 +42,9 @@ def free_port() -> int:
 class ControlPlane:
     """One etcd, one kube-apiserver, one kube-controller-manager. `users` maps further user names to their tokens."""
 
-    def __init__(self, *, apiserver_flags: Sequence[str] = (), users: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, apiserver_flags: Sequence[str] = (), users: Sequence[str] = (), controllers: str = CONTROLLERS
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="tfjob-controlplane-"))
         self.admin_token = secrets.token_hex(16)
         self.tokens = {user: secrets.token_hex(16) for user in users}
@@ -50,6 +52,7 @@ class ControlPlane:
         self.kubeconfig = self.folder / "kubeconfig"
         self.processes: dict[str, asyncio.subprocess.Process] = {}
         self._flags = list(apiserver_flags)
+        self._controllers = controllers
         self._port = free_port()
         self._etcd_port, self._peer_port = free_port(), free_port()
         self.url = f"https://127.0.0.1:{self._port}"
@@ -62,7 +65,7 @@ class ControlPlane:
             await self.start_apiserver()
             await self._spawn(
                 "kube-controller-manager",
-                f"--kubeconfig={self.kubeconfig}", f"--controllers={CONTROLLERS}", "--leader-elect=false",
+                f"--kubeconfig={self.kubeconfig}", f"--controllers={self._controllers}", "--leader-elect=false",
                 "--secure-port=0", "--concurrent-gc-syncs=4", "--kube-api-qps=200", "--kube-api-burst=400",
             )  # fmt: skip
         except BaseException:
