@@ -11,7 +11,7 @@ import sys
 import typer
 
 from controller import __version__
-from controller.cli import controller, db, history, jobs, local, simulate, sql, why
+from controller.cli import controller, db, gaps, history, jobs, local, simulate, sql, why
 from controller.errors import UserError
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app = typer.Typer(
 app.command("controller")(controller.run)
 app.command("local")(local.run)
 app.command("simulate")(simulate.simulate)
+app.command("gaps")(gaps.gaps)
 app.command("sql")(sql.sql)
 app.command("list")(jobs.list_jobs)
 app.command("why")(why.why)

@@ -4,7 +4,7 @@ In: the log's events and transitions. Out: rows for people and programs. Never: 
 """
 
 from controller.history.answer_text import lines_of
-from controller.history.timeline import Row, timeline
+from controller.history.timeline import Row, Wanted, timeline
 from controller.history.why import Answer, Evidence, why_of
 
-__all__ = ["Answer", "Evidence", "Row", "lines_of", "timeline", "why_of"]
+__all__ = ["Answer", "Evidence", "Row", "Wanted", "lines_of", "timeline", "why_of"]

@@ -13,7 +13,7 @@ import asyncpg
 
 from controller.errors import UserError
 from controller.log import connection, migrate, one_job
-from controller.log.one_job import JobRecord
+from controller.log.one_job import GapRow, JobRecord
 from controller.log.reader import Reader
 from controller.log.records import Append, Head, JobRow, JobSnapshot, SessionMark
 from controller.log.writer import Writer
@@ -115,6 +115,14 @@ class EventLog:
     async def job_record(self, job_uid: str) -> JobRecord | None:
         """What an answer about one job needs, small however large the log is; None when no such job was folded."""
         return await one_job.read_record(self._reader.fetch, job_uid)
+
+    async def read_later(self, job_uid: str, after: int) -> list[Event]:
+        """A job's own events above position `after` and what concerned every job: for following it."""
+        return await one_job.read_later(self._reader.fetch, job_uid, after)
+
+    async def gaps(self, job_uid: str | None = None) -> list[GapRow]:
+        """When the watch may have missed something, newest first: while the job lived, or ever."""
+        return await one_job.read_gaps(self._reader.fetch, job_uid)
 
     async def job_names(self) -> list[tuple[str, str]]:
         """(namespace, name) of the jobs that the log knows, for suggestions."""

@@ -17,6 +17,7 @@ from controller.log.records import AttemptRow
 from controller.log.times import instant_of_datetime
 from controller.model.actions import Because
 from controller.model.events import Event
+from controller.model.instants import Instant
 from controller.model.replicas import ReplicaType
 
 MOST_ATTEMPTS = 500
@@ -38,6 +39,19 @@ class JobRecord(msgspec.Struct, frozen=True):
     events: list[Event]
 
 
+class GapRow(msgspec.Struct, frozen=True):
+    """A time in which the watch may have missed something; `closed_at` is None while the relist is not through, and
+    `changed_count` is what it found changed: of the job, or of all."""
+
+    position: int
+    reason: str
+    resources: list[str]
+    from_at: Instant | None
+    to_at: Instant
+    closed_at: Instant | None
+    changed_count: int
+
+
 _STATE = "SELECT state, parked FROM job_states WHERE cluster_id = $1 AND job_uid = $2"
 _FAILURES = f"""
 SELECT type, index, attempt, position, started_at, finished_at, exit_code, pod_name, pod_uid, node,
@@ -55,7 +69,8 @@ WITH since AS (
         0) AS position
 ), life AS (
     SELECT (SELECT position FROM events WHERE cluster_id = $1 AND job_uid = $2 ORDER BY position LIMIT 1) AS begins,
-        (SELECT position FROM events WHERE cluster_id = $1 AND job_uid = $2 ORDER BY position DESC LIMIT 1) AS ends
+        coalesce((SELECT position FROM job_states WHERE cluster_id = $1 AND job_uid = $2 AND is_over),
+            9223372036854775807) AS ends
 ), wanted AS (
     (SELECT e.position FROM since JOIN events AS e ON e.cluster_id = $1 AND e.job_uid = $2
         AND e.position >= since.position WHERE e.op = 'DECIDED' ORDER BY e.position LIMIT {MOST_EVENTS})
@@ -69,6 +84,33 @@ WITH since AS (
     + EVENTS
     + "WHERE e.cluster_id = $1 AND e.position IN (SELECT position FROM wanted) ORDER BY e.position"
 )
+_LATER = (
+    """
+WITH wanted AS (
+    SELECT position FROM events WHERE cluster_id = $1 AND job_uid = $2 AND position > $3
+    UNION
+    SELECT position FROM events WHERE cluster_id = $1 AND kind = 'Cluster' AND position > $3
+)"""
+    + EVENTS
+    + "WHERE e.cluster_id = $1 AND e.position IN (SELECT position FROM wanted) ORDER BY e.position"
+)
+_GAPS = """
+WITH life AS (
+    SELECT coalesce((SELECT position FROM events WHERE cluster_id = $1 AND job_uid = $2 ORDER BY position LIMIT 1), 0)
+        AS begins,
+        coalesce((SELECT position FROM job_states WHERE cluster_id = $1 AND job_uid = $2 AND is_over),
+            9223372036854775807) AS ends
+)
+SELECT e.position, e.body ->> 'reason' AS reason,
+    ARRAY(SELECT jsonb_array_elements_text(e.body -> 'resources')) AS resources,
+    (e.body ->> 'from_at')::bigint AS from_at, (e.body ->> 'to_at')::bigint AS to_at, s.observed_at AS closed_at,
+    (SELECT count(*) FROM events AS c WHERE c.cluster_id = $1 AND c.position BETWEEN e.position AND s.position
+        AND c.op LIKE 'SYNC\\_%' AND ($2::text IS NULL OR c.job_uid = $2)) AS changed_count
+FROM life JOIN events AS e ON e.cluster_id = $1 AND e.kind = 'Cluster' AND e.op = 'GAP'
+    AND e.position BETWEEN life.begins AND life.ends
+LEFT JOIN LATERAL (SELECT s.position, s.observed_at FROM events AS s WHERE s.cluster_id = $1 AND s.kind = 'Cluster'
+    AND s.op = 'SYNCED' AND s.position > e.position ORDER BY s.position LIMIT 1) AS s ON true
+ORDER BY e.position DESC"""
 _NAMES = f"SELECT DISTINCT namespace, name FROM job_states WHERE cluster_id = $1 LIMIT {MOST_NAMES}"
 
 
@@ -84,6 +126,27 @@ async def read_record(fetch: Fetch, job_uid: str) -> JobRecord | None:
         failures=[_attempt(job_uid, row) for row in await fetch(_FAILURES, job_uid)],
         events=[event_of(row) for row in await fetch(_ASKED, job_uid)],
     )
+
+
+async def read_later(fetch: Fetch, job_uid: str, after: int) -> list[Event]:
+    """A job's own events above a position, and what concerned every job, in order."""
+    return [event_of(row) for row in await fetch(_LATER, job_uid, after)]
+
+
+async def read_gaps(fetch: Fetch, job_uid: str | None) -> list[GapRow]:
+    """The gaps, newest first: those while the job lived, or all."""
+    return [
+        GapRow(
+            position=row["position"],
+            reason=row["reason"],
+            resources=row["resources"],
+            from_at=row["from_at"],
+            to_at=row["to_at"],
+            closed_at=None if row["closed_at"] is None else instant_of_datetime(row["closed_at"]),
+            changed_count=row["changed_count"],
+        )
+        for row in await fetch(_GAPS, job_uid)
+    ]
 
 
 async def read_names(fetch: Fetch) -> list[tuple[str, str]]:

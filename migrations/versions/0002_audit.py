@@ -308,8 +308,7 @@ VIEWS: dict[str, tuple[str, str, Columns, bool]] = {
         f"""{OF_JOB}
     CROSS JOIN LATERAL (SELECT (SELECT position FROM events AS e WHERE e.cluster_id = j.cluster_id
             AND e.job_uid = j.job_uid ORDER BY position LIMIT 1) AS begins,
-        (SELECT position FROM events AS e WHERE e.cluster_id = j.cluster_id
-            AND e.job_uid = j.job_uid ORDER BY position DESC LIMIT 1) AS ends) AS life
+        CASE WHEN j.is_over THEN j.position ELSE 9223372036854775807 END AS ends) AS life
     JOIN LATERAL (SELECT * FROM events AS e WHERE e.cluster_id = j.cluster_id AND e.kind = 'Cluster' AND e.op = 'GAP'
         AND e.position BETWEEN life.begins AND life.ends) AS e ON true
     LEFT JOIN LATERAL (SELECT s.position, s.observed_at FROM events AS s WHERE s.cluster_id = e.cluster_id
