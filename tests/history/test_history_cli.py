@@ -69,7 +69,7 @@ def test_filters_by_time(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("slots", "kinds", "since", "words"),
-    [(["worker"], [], None, "--slot worker"), ([], ["Node"], None, "--kind Node"), 
+    [(["worker"], [], None, "--slot worker"), ([], ["Node"], None, "--kind Node"),
      ([], [], "yesterday", "--since yesterday")],
 )  # fmt: skip
 def test_a_filter_that_cannot_be_is_refused(slots: list[str], kinds: list[str], since: str | None, words: str) -> None:
