@@ -58,6 +58,11 @@ class Seed:
                 return False
         return True
 
+    async def is_counted(self) -> bool:
+        """What comes after this changes no status: every version that there will be is on its way to the watches."""
+        counts = (await self.api.call("GET", self.path))["status"]["replicaStatuses"].values()
+        return not any(each.get("active") for each in counts)
+
     async def play(self, kubelet: Kubelet) -> None:
         """The pods' states, from pending to the chief's success."""
         await until(lambda: set(kubelet.pods) == {f"{self.name}-{slot}" for slot in SLOTS}, "all seven pods are there")
@@ -67,6 +72,7 @@ class Seed:
         await kubelet.report(f"{self.name}-chief-0", "Succeeded", 0)
         await until(lambda: self.is_in("Succeeded"), "the job is Succeeded")
         await until(self.is_clean, "its pods and services are gone")
+        await until(self.is_counted, "its last status is written: nothing is active any more")
         await until(self.is_settled, "its counts say so: the last that is written")
 
 
