@@ -7,7 +7,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
-.PHONY: help setup fmt lint test test-kueue cluster controlplane soak bench local migrate migration docs lock clean
+.PHONY: help setup fmt lint test test-kueue cluster controlplane soak sim bench local migrate migration docs lock clean
 
 help: ## Print the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -59,6 +59,9 @@ test-kueue: $(VENV)/.dev controlplane ## Run the tests with the real Kueue (buil
 
 soak: $(VENV)/.dev controlplane ## Run the long forms: thousands of examples, kills and outages
 	@TFJOB_SOAK=1 $(PY) -m pytest -m soak $(PYTEST_ARGS)
+
+sim: $(VENV)/.dev ## Play simulated worlds with faults: make sim SEEDS=1000
+	@$(PY) -m tests.sim --seeds $(or $(SEEDS),100)
 
 bench: $(VENV)/.dev ## Measure: fold, append, watch
 	@for file in bench/*.py; do $(PY) $$file || exit 1; done
