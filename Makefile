@@ -7,7 +7,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
 
-.PHONY: help setup fmt lint test test-kueue cluster controlplane soak sim bench local migrate migration docs lock clean
+.PHONY: help setup fmt lint test test-kueue cluster controlplane soak sim bench local migrate migration docs lock clean helm-tools
 
 help: ## Print the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -57,6 +57,9 @@ test-kueue: $(VENV)/.dev controlplane ## Run the tests with the real Kueue (buil
 	@$(PY) tests/cluster/kueue/build.py
 	@TFJOB_KUEUE=1 $(PY) -m pytest -m kueue $(PYTEST_ARGS)
 
+helm-tools: $(VENV)/.dev ## Build Helm and Compose's loader for the tests of deploy/ (needs Go; cached); `make test` uses them
+	@$(PY) tests/deploy/build.py
+
 soak: $(VENV)/.dev controlplane ## Run the long forms: thousands of examples, kills and outages
 	@TFJOB_SOAK=1 $(PY) -m pytest -m soak $(PYTEST_ARGS)
 
@@ -75,6 +78,7 @@ migration: $(VENV)/.dev ## Begin a new migration: make migration NAME="add a col
 docs: $(VENV)/.dev ## Make docs/STATE_MACHINE.md and the CRD from the code
 	@$(PY) docs/make_state_machine.py --write
 	@$(PY) deploy/crd/make.py --write
+	@$(PY) deploy/make.py --write
 
 lock: $(VENV)/.dev ## Renew the lock files from pyproject.toml (needs the uv wheel: pip install uv)
 	@for extra in build dev; do \
