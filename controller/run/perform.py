@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
+
 from controller.act import Actor, Onlooker, Request, Turns
 from controller.kube import KubeClient
 from controller.kube.live import Live
@@ -18,6 +20,7 @@ from controller.model.events import ActionSettled, Op
 from controller.run.clock import Clock
 from controller.run.inbox import Inbox
 from controller.run.project import Projector
+from controller.run.said import without_secrets
 from controller.run.tally import Tally
 from controller.settings import Settings
 
@@ -39,6 +42,7 @@ class Performer:
         """`epoch` is that of this life: what an earlier one sent in vain is sent again, and its outcome is another."""
         self._tally = tally
         self._epoch = epoch
+        self._live = live
         self._inbox = inbox
         self._clock = clock
         self._turns = Turns(
@@ -75,6 +79,9 @@ class Performer:
         self._tally.settled(request.action, outcome)
         if outcome.result is Result.NOT_SENT:
             return  # it stays without an outcome: whoever leads next sends it
+        if outcome.message:
+            said = without_secrets(outcome.message, self._live.job(request.job_uid, 0))
+            outcome = msgspec.structs.replace(outcome, message=said)
         fact = ActionSettled(request.decided_position, request.ordinal, attempt, request.action, outcome)
         self._inbox.put_now(
             NewEvent(
