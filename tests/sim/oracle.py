@@ -11,7 +11,8 @@ from typing import Any
 
 from controller.decide import status_of
 from controller.fold import decode_state, encode_state
-from controller.model.events import GapOpened
+from controller.model.actions import DeletePod
+from controller.model.events import Decided, GapOpened, PodObserved
 from controller.model.names import JOB_NAME_LABEL, REPLICA_INDEX_LABEL, REPLICA_TYPE_LABEL
 from controller.scenario.history import History
 from tests.sim.world import BEGIN, Record
@@ -99,7 +100,8 @@ def _covers(gap: GapOpened, resource: str, instant: int) -> bool:
 
 def _attempts(record: Record) -> Iterator[str]:
     """As many pods of a slot were made as the log knows attempts; none while another one of it lived, or after one
-    that had succeeded before anybody deleted it."""
+    whose success was in the log before its deletion was asked for (RULES §11)."""
+    succeeded = set(_successes(record))
     made: dict[tuple[str, str, str], int] = Counter()
     done: set[tuple[str, str, str]] = set()
     alive: dict[tuple[str, str, str], set[str]] = defaultdict(set)
@@ -118,7 +120,7 @@ def _attempts(record: Record) -> Iterator[str]:
                 yield f"pod {metadata['name']} was made while another one of its slot was there"
             alive[slot].add(metadata["uid"])
         elif change.kind == "MODIFIED" and (change.now.body.get("status") or {}).get("phase") == "Succeeded":
-            done |= set() if metadata.get("deletionTimestamp") else {slot}
+            done |= {slot} if metadata["uid"] in succeeded else set()
         elif change.kind == "DELETED":
             alive[slot].discard(metadata["uid"])
     for snapshot in record.disk.saved.values():
@@ -127,6 +129,18 @@ def _attempts(record: Record) -> Iterator[str]:
             count = made.get((state.uid, slot_id.type.label, str(slot_id.index)), 0)
             if count != slot.attempts:
                 yield f"{state.name}: {slot_id} had {count} pods, and the log knows {slot.attempts} attempts"
+
+
+def _successes(record: Record) -> Iterator[str]:
+    """The uids of pods that were seen to have succeeded before this controller asked for their deletion."""
+    asked: set[str] = set()
+    for event in record.disk.events:
+        if isinstance(event.fact, Decided):
+            asked |= {each.uid for each in event.fact.actions if isinstance(each, DeletePod)}
+            continue
+        has_succeeded = isinstance(event.fact, PodObserved) and event.fact.pod.status.phase == "Succeeded"
+        if has_succeeded and event.uid not in asked:
+            yield event.uid
 
 
 def _replay(record: Record) -> Iterator[str]:
