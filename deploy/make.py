@@ -48,4 +48,5 @@ if __name__ == "__main__":
     if "--write" in sys.argv:
         write()
     elif found := stale():
-        sys.exit("\n".join(str(each.relative_to(DEPLOY.parent)) for each in found) + "\nrun `python deploy/make.py --write`")
+        names = [str(each.relative_to(DEPLOY.parent)) for each in found]
+        sys.exit("\n".join([*names, "run `python deploy/make.py --write`"]))
