@@ -60,16 +60,18 @@ FROM attempts WHERE cluster_id = $1 AND job_uid = $2 AND how IN ('failed', 'disr
 ORDER BY position LIMIT {MOST_ATTEMPTS}"""
 _ASKED = (
     f"""
-WITH since AS (
-    SELECT coalesce(
-        (SELECT position FROM transitions WHERE cluster_id = $1 AND job_uid = $2 AND status = 'True'
-            AND type IN ('Succeeded', 'Failed') ORDER BY position LIMIT 1),
+WITH ended AS (
+    SELECT (SELECT position FROM transitions WHERE cluster_id = $1 AND job_uid = $2 AND status = 'True'
+        AND type IN ('Succeeded', 'Failed') ORDER BY position LIMIT 1) AS position
+), since AS (
+    SELECT coalesce((SELECT position FROM ended),
         (SELECT min(position) FROM (SELECT position FROM transitions WHERE cluster_id = $1 AND job_uid = $2
             ORDER BY position DESC LIMIT {SINCE_TRANSITIONS}) AS last),
         0) AS position
 ), life AS (
     SELECT (SELECT position FROM events WHERE cluster_id = $1 AND job_uid = $2 ORDER BY position LIMIT 1) AS begins,
-        coalesce((SELECT position FROM job_states WHERE cluster_id = $1 AND job_uid = $2 AND is_over),
+        coalesce((SELECT position FROM ended),
+            (SELECT position FROM job_states WHERE cluster_id = $1 AND job_uid = $2 AND is_over),
             9223372036854775807) AS ends
 ), wanted AS (
     (SELECT e.position FROM since JOIN events AS e ON e.cluster_id = $1 AND e.job_uid = $2

@@ -50,14 +50,15 @@ WITH life AS (
 # The newest of each kind that says something lasting, and every GAP that no SYNCED has ended.
 _LASTING = (
     """
-WITH wanted AS (
-    SELECT max(position) AS position FROM events
-    WHERE cluster_id = $1 AND kind = 'Cluster' AND position <= $2 AND op IN ('SETTINGS', 'LEADER', 'CLOCK', 'SYNCED')
-    GROUP BY op
+WITH newest AS (
+    SELECT lasting.op, (SELECT position FROM events AS e WHERE e.cluster_id = $1 AND e.kind = 'Cluster'
+        AND e.op = lasting.op AND e.position <= $2 ORDER BY e.position DESC LIMIT 1) AS position
+    FROM unnest(ARRAY['SETTINGS', 'LEADER', 'CLOCK', 'SYNCED']) AS lasting (op)
+), wanted AS (
+    SELECT position FROM newest
     UNION
     SELECT position FROM events WHERE cluster_id = $1 AND kind = 'Cluster' AND op = 'GAP' AND position <= $2
-        AND position > coalesce((SELECT max(position) FROM events
-            WHERE cluster_id = $1 AND kind = 'Cluster' AND op = 'SYNCED' AND position <= $2), 0)
+        AND position > coalesce((SELECT position FROM newest WHERE op = 'SYNCED'), 0)
 )"""
     + EVENTS
     + "WHERE e.cluster_id = $1 AND e.position IN (SELECT position FROM wanted) ORDER BY e.position"

@@ -15,6 +15,7 @@ depends_on = None
 
 INDEXES = {
     "job_states_by_name": "job_states (cluster_id, name)",
+    "events_cluster_op": "events (cluster_id, op, position) WHERE kind = 'Cluster'",
     "events_notice": "events (cluster_id, job_uid, position) WHERE kind = 'Notice'",
     "events_decided": "events (cluster_id, job_uid, position) WHERE op = 'DECIDED'",
     "events_pod_deletion": "events (cluster_id, (body -> 'action' ->> 'uid'))"

@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from controller.local.postgres import EmbeddedPostgres
 from controller.log import EventLog
-from tests.history.filled import RICH, STALLED, fill, given, play, play_text
+from tests.history.filled import RICH, STALLED, fill, given, multiply, play, play_text
 from tests.log.conftest import log
 from tests.postgres_fixture import fresh_database
 
@@ -18,30 +18,6 @@ __all__ = ["log"]
 
 COPIES = 30
 SCENARIOS = 40
-
-LAST = f"""(SELECT position / {COPIES + 1} AS last FROM (SELECT max(position) AS position FROM events) AS e) AS m"""
-# The same jobs again under other uids, so that a plan without an index is no longer the cheapest.
-MULTIPLY = [
-    f"""INSERT INTO events (cluster_id, position, epoch, observed_at, incarnation, schema_number, resource_version, op,
-        kind, namespace, name, uid, job_uid, job_name, spec_hash, key, body)
-    SELECT cluster_id, position + n * last, epoch, observed_at, incarnation, schema_number, resource_version, op,
-        kind, namespace || '-' || n, name, uid || '-' || n, job_uid || '-' || n, job_name, spec_hash,
-        key || '-' || n, body
-    FROM events, generate_series(1, {COPIES}) AS n, (SELECT max(position) AS last FROM events) AS m""",
-    f"""INSERT INTO transitions
-    SELECT cluster_id, job_uid || '-' || n, position + n * last, ordinal, at, by_gap, type, status, reason, message
-    FROM transitions, generate_series(1, {COPIES}) AS n, {LAST}""",
-    f"""INSERT INTO attempts
-    SELECT cluster_id, job_uid || '-' || n, type, index, attempt, position + n * last, started_at, finished_at,
-        exit_code, pod_name, pod_uid || '-' || n, node, spec_hash, how, reason, message, ended_by
-    FROM attempts, generate_series(1, {COPIES}) AS n, {LAST}""",
-    f"""INSERT INTO job_states
-    SELECT cluster_id, job_uid || '-' || n, position + n * last, is_over, namespace || '-' || n, name,
-        phase, parked, state
-    FROM job_states, generate_series(1, {COPIES}) AS n, {LAST}""",
-    "UPDATE log_head SET position = (SELECT max(position) FROM events)",
-    "ANALYZE",
-]
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -60,7 +36,8 @@ async def filled_url(
         await log.close()
         connection = await asyncpg.connect(url.replace("+asyncpg", ""))
         try:
-            for statement in MULTIPLY:
+            last = await connection.fetchval("SELECT max(position) FROM events")
+            for statement in (*multiply(1, COPIES, last), "ANALYZE"):
                 await connection.execute(statement)
         finally:
             await connection.close()

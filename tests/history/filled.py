@@ -151,3 +151,32 @@ def _tagged(event: Event, tag: str, namespace: str | None) -> NewEvent:
 
 def _uid(uid: str, tag: str) -> str:
     return UID.sub(f"uid-{tag}-".encode(), uid.encode()).decode()
+
+
+def multiply(first: int, upto: int, last: int) -> list[str]:
+    """Statements that copy the events up to position `last`, and all beside them, under other uids and namespaces:
+    the copies `first` to `upto`, in the order of their positions."""
+    copies = f"generate_series({first}, {upto}) AS n"
+    return [
+        f"""INSERT INTO events (cluster_id, position, epoch, observed_at, incarnation, schema_number, resource_version,
+            op, kind, namespace, name, uid, job_uid, job_name, spec_hash, key, body)
+        SELECT cluster_id, position + n * {last}, epoch, observed_at, incarnation, schema_number, resource_version, op,
+            kind, namespace || '-' || n, name, uid || '-' || n, job_uid || '-' || n, job_name, spec_hash,
+            key || '-' || n, body
+        FROM events, {copies} WHERE position <= {last} ORDER BY n, position""",
+        f"""INSERT INTO transitions
+        SELECT cluster_id, job_uid || '-' || n, position + n * {last}, ordinal, at, by_gap, type, status, reason,
+            message
+        FROM transitions, {copies} WHERE position <= {last}""",
+        f"""INSERT INTO attempts
+        SELECT cluster_id, job_uid || '-' || n, type, index, attempt, position + n * {last}, started_at, finished_at,
+            exit_code, pod_name, pod_uid || '-' || n, node, spec_hash, how, reason, message, ended_by
+        FROM attempts, {copies} WHERE position <= {last}""",
+        f"""INSERT INTO job_states
+        SELECT cluster_id, job_uid || '-' || n, position + n * {last}, is_over, namespace || '-' || n, name, phase,
+            parked, state
+        FROM job_states, {copies} WHERE position <= {last}""",
+        f"""INSERT INTO object_specs SELECT cluster_id, spec_hash || int4send(n), first_position, kind, spec
+        FROM object_specs, {copies} WHERE length(spec_hash) = 16""",
+        "UPDATE log_head SET position = (SELECT max(position) FROM events)",
+    ]

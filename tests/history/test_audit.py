@@ -9,6 +9,7 @@ import pytest
 
 from controller.fold.exit_codes import meaning_of
 from controller.history.ends import ender_of
+from controller.log import one_job, reader
 from tests.history.conftest import SCENARIOS
 from tests.history.filled import given, play
 from tests.history.test_why import ENDERS
@@ -77,6 +78,31 @@ async def test_each_view_by_job_goes_by_indexes(view: str, filled: asyncpg.Conne
     by_name = await plan_of(filled, f"SELECT * FROM audit.{view} WHERE {where}")
     assert tables_read_whole(by_name) == [], json.dumps(by_name, indent=1)
     assert await filled.fetch(f"SELECT * FROM audit.{view} WHERE {where}") or view in ("retries", "job_gaps")
+
+
+OF_ONE_JOB = {
+    "state": one_job._STATE,
+    "failures": one_job._FAILURES,
+    "asked": one_job._ASKED,
+    "later": one_job._LATER,
+    "gaps": one_job._GAPS,
+    "transitions": reader._TRANSITIONS,
+    "events": reader._READ_JOB,
+    "settings": reader._LASTING,
+    "by name": reader._NAMED_JOBS,
+}
+
+
+@pytest.mark.parametrize("statement", OF_ONE_JOB.values(), ids=list(OF_ONE_JOB))
+async def test_what_an_answer_reads_goes_by_indexes(statement: str, filled: asyncpg.Connection) -> None:
+    job = await a_job(filled)
+    second = "100000" if statement is reader._LASTING else f"'{job['job_uid']}'"
+    if statement is reader._NAMED_JOBS:
+        second = "NULL"
+    third = f"'{job['name']}-x'" if statement is reader._NAMED_JOBS else "9223372036854775807"
+    for number, value in ((1, "1::smallint"), (2, second), (3, third)):
+        statement = statement.replace(f"${number}", value)
+    assert tables_read_whole(await plan_of(filled, statement)) == []
 
 
 async def test_a_view_without_an_index_is_noticed(filled: asyncpg.Connection) -> None:
