@@ -11,7 +11,7 @@ import sys
 import typer
 
 from controller import __version__
-from controller.cli import controller, db, gaps, history, jobs, local, simulate, sql, why
+from controller.cli import controller, db, gaps, history, jobs, local, simulate, sql, uninstall, why
 from controller.errors import UserError
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("sql")(sql.sql)
 app.command("list")(jobs.list_jobs)
 app.command("why")(why.why)
 app.command("history")(history.history)
+app.command("uninstall")(uninstall.uninstall)
 app.add_typer(db.app, name="db")
 
 

@@ -30,6 +30,9 @@ def run(
     gang_scheduler: str | None = typer.Option(
         None, help="volcano or scheduler-plugins: a PodGroup for each job, its pods are marked. Unset: neither."
     ),
+    pod_finalizer: bool | None = typer.Option(
+        None, "--pod-finalizer", help="Hold ended pods until their end is in the log."
+    ),
     leader_elect: bool | None = typer.Option(
         None, "--leader-elect/--no-leader-elect", help="Lead by a Lease. Unset: on in a pod, off with a kubeconfig."
     ),
@@ -47,17 +50,23 @@ def run(
     redaction_key_file: Path | None = typer.Option(None, help="Key under which values of env variables are hashed."),
     log_format: str | None = typer.Option(None, help="people or json."),
     log_level: str | None = typer.Option(None, help="debug, info, warning or error."),
+    print_settings: bool = typer.Option(False, "--print-settings", help="Print what these flags mean here, and end."),
 ) -> None:
     """Run the controller against a cluster, until SIGTERM or Ctrl-C."""
     flags = dict(locals())
     import asyncio
     import os
 
-    from controller.app import run_until_signal
+    from controller.app import run_until_signal, settled_by_place
     from controller.cli.logging import configure_logging
+    from controller.cli.settings_table import lines_of
     from controller.settings import read_settings
     from controller.web import serving
 
     settings = read_settings(flags, os.environ)
+    if print_settings:
+        for line in lines_of(settled_by_place(settings)):
+            typer.echo(line)
+        return
     configure_logging(settings.log_format, settings.log_level)
     asyncio.run(run_until_signal(settings, serving))
