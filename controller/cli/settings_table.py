@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from enum import Enum
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from controller.settings import ENVIRONMENT_PREFIX, Settings
 
@@ -31,7 +31,8 @@ def without_password(url: str) -> str:
     netloc = f"{user}{':***' if colon else ''}{at}{place}"
     pairs = (each.partition("=") for each in parts.query.split("&"))
     query = "&".join(f"{key}=***" if key == "password" else f"{key}{equals}{value}" for key, equals, value in pairs)
-    return urlunsplit(parts._replace(netloc=netloc, query=query))
+    # Not urlunsplit: without a host it drops the slashes.
+    return f"{parts.scheme}://{netloc}{parts.path}" + (f"?{query}" if query else "")
 
 
 def value_text(value: Any) -> str:
@@ -44,7 +45,7 @@ def value_text(value: Any) -> str:
         case Enum():
             return str(value.value)
         case float():
-            return f"{value:g}"
+            return repr(value).removesuffix(".0")
         case _:
             return str(value)
 

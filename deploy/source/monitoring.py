@@ -100,18 +100,18 @@ PANELS: list[tuple[str, str, str]] = [
 ]
 SQL_PANELS: list[tuple[str, str]] = [
     (
-        "Why attempts failed",
-        "SELECT reason, count(*) FROM attempts WHERE how = 'failed' AND $__timeFilter(finished_at)"
-        " GROUP BY reason ORDER BY count DESC LIMIT 20",
+        "What jobs die of",
+        "SELECT coalesce(nullif(attempt_reason, ''), reason) AS died_of, exit_code, count(*) AS jobs"
+        " FROM audit.failures WHERE $__timeFilter(failed_at) GROUP BY 1, 2 ORDER BY jobs DESC LIMIT 20",
     ),
     (
         "Last changes of conditions",
-        "SELECT at, job_uid, type, status, reason, message FROM transitions WHERE $__timeFilter(at)"
+        "SELECT at, namespace, name, type, status, reason, message FROM audit.conditions WHERE $__timeFilter(at)"
         " ORDER BY at DESC LIMIT 50",
     ),
     (
         "Gaps",
-        "SELECT observed_at, body FROM events WHERE kind = 'Cluster' AND op = 'GAP' AND $__timeFilter(observed_at)"
+        "SELECT cluster, reason, resources, from_at, to_at, closed_at FROM audit.gaps WHERE $__timeFilter(to_at)"
         " ORDER BY position DESC LIMIT 20",
     ),
 ]
