@@ -50,7 +50,7 @@ if __name__ == "__main__":
     elif found := stale():
         names = [str(each.relative_to(DEPLOY.parent)) for each in found]
 <<<<<<< HEAD
-        sys.exit("\n".join([*names, "run `python deploy/make.py --write`"]))
+        sys.exit("\n".join([*names, "run `make docs`"]))
 =======
         sys.exit("\n".join([*names, "run `make docs`"]))
 >>>>>>> ce4f4ed (Write docs/OPERATIONS.md: install, settings, runbook, upgrade, uninstall; licence, security, contributing)
