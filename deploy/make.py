@@ -49,8 +49,4 @@ if __name__ == "__main__":
         write()
     elif found := stale():
         names = [str(each.relative_to(DEPLOY.parent)) for each in found]
-<<<<<<< HEAD
         sys.exit("\n".join([*names, "run `make docs`"]))
-=======
-        sys.exit("\n".join([*names, "run `make docs`"]))
->>>>>>> ce4f4ed (Write docs/OPERATIONS.md: install, settings, runbook, upgrade, uninstall; licence, security, contributing)
