@@ -122,7 +122,7 @@ async def _until_ended(
         running.result()
     for line in following.lines.values():
         if line.state == "Failed":
-            typer.echo(f"{line.name} failed: {line.message}")
+            typer.echo(f"{line.name} failed: {line.message}\n  tfjob why {line.name}")
     if jobs and not interrupted.is_set():
         typer.echo("\nWhat happened, in order, and what each event changed:")
         for _, name in jobs:

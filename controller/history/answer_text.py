@@ -44,7 +44,7 @@ def _end(title: str, end: Ended) -> list[str]:
     if end.reason:
         lines += _titled("reason", [plain(end.reason)])
     lines += _titled("ended by", [end.ended_by_words])
-    words = [plain(line, 400) for line in end.message.splitlines() if line.strip()]
+    words = [plain(line, 400) for line in end.last_lines()]
     return lines + _titled("last words", words[-WORD_LINES:])
 
 

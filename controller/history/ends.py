@@ -85,10 +85,14 @@ class Ended(msgspec.Struct, frozen=True):
         """By when it ended, then as RULES §4.4 names failures."""
         return self.finished_at or 0, self.id().order(), self.attempt
 
-    def words(self) -> str:
+    def words(self, *, has_message: bool = True) -> str:
         """Slot, pod, attempt, code and reason, last words: as conditions say it."""
-        ending = Ending(End(self.how), self.pod, self.attempt, self.code, self.reason, self.message)
-        return ending_words(self.id(), ending)
+        message = self.message if has_message else ""
+        return ending_words(self.id(), Ending(End(self.how), self.pod, self.attempt, self.code, self.reason, message))
+
+    def last_lines(self) -> list[str]:
+        """The lines of its termination message; what only underlines another line is left out."""
+        return [line for line in self.message.splitlines() if line.strip("^~ \t")]
 
     def who(self) -> str:
         """The beginning of `words`, as a Failed condition names it."""

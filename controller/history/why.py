@@ -167,7 +167,7 @@ def _summary(state: JobState, current: Condition, cause: Ended | None) -> str:
     if state.is_adopted_end:
         return f"{who} had ended ({current.type}) before this log knew it{gone}: {plain(current.message)}"
     if current.type == FAILED:
-        what = cause.words() if cause else current.message.partition(f"TFJob {who} ")[2] or current.message
+        what = _short(cause) if cause else current.message.partition(f"TFJob {who} ")[2] or current.message
         return f"{who} failed{when} ({current.reason}): {plain(what, 600)}{gone}"
     if current.type == SUCCEEDED:
         return f"{who} succeeded{when}{gone}"
@@ -178,6 +178,12 @@ def _summary(state: JobState, current: Condition, cause: Ended | None) -> str:
         return f"{who} is stalled ({stall.reason}) since {text_of(stall.last_transition_time)}: {plain(stall.message)}"
     words = "is created and does not run yet," if current.type == CREATED else f"is {current.type}"
     return f"{who} {words} since{when.removeprefix(' at')}{gone}"
+
+
+def _short(end: Ended) -> str:
+    """The end with the last line of its last words."""
+    lines = end.last_lines()
+    return end.words(has_message=False) + (f": {lines[-1].strip()}" if lines else "")
 
 
 def _chain(
@@ -191,7 +197,8 @@ def _chain(
     earlier = [
         each for each in ends if each.slot == focus.slot and each.how in FAILURES and each.order() < focus.order()
     ]
-    links = [Link(_at(each), each.position, plain(each.words())) for each in (*earlier[-3:], focus)]
+    links = [Link(_at(each), each.position, plain(each.words())) for each in earlier[-3:]]
+    links.append(Link(_at(focus), focus.position, plain(focus.words(has_message=False))))
     since = [each for each in transitions if each.position >= focus.position and each.status == "True"]
     return tuple(links + [_link(each) for each in since[:4]])
 

@@ -35,7 +35,10 @@ class Answer(msgspec.Struct, frozen=True):
 
 async def ask(url: str, statement: str) -> Answer:
     """Runs one statement and returns its rows."""
-    problem = (await migrate.check(url)).problem()
+    try:
+        problem = (await migrate.check(url)).problem()
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise UserError(f"this login may not read as {ROLE}: {words_of(error)}", exit_code=1) from error
     if problem:
         raise UserError(problem, exit_code=1)
     try:

@@ -389,6 +389,7 @@ BEGIN
         IF EXISTS (SELECT FROM pg_roles WHERE rolname = role_name) THEN
             EXECUTE format('GRANT USAGE ON SCHEMA audit TO %I', role_name);
             EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA audit TO %I', role_name);
+            EXECUTE format('GRANT SELECT ON alembic_version TO %I', role_name);
             EXECUTE format('GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA audit TO %I', role_name);
         END IF;
     END LOOP;

@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from controller.errors import UserError
@@ -54,6 +55,23 @@ async def test_the_command_prints_a_table_or_json_lines(filled_url: str) -> None
     code, out, err = await tfjob("sql", "--json", query, "--database-url", filled_url)
     [row] = [json.loads(line) for line in out.splitlines()]
     assert (code, row["slot"], row["exit_code"], row["chain"][-1]) == (0, "chief-0", 1, "Failed: TFJobFailed")
+
+
+async def test_a_login_of_somebodys_own_reads_the_views(filled_url: str, filled: asyncpg.Connection) -> None:
+    """As docs/SQL.md says; its database belongs to others, and so does the schema's revision that is looked at."""
+    await filled.execute("CREATE ROLE ann LOGIN IN ROLE tfjob_reader")
+    try:
+        as_ann = filled_url.replace("//tfjob@", "//ann@")
+        assert (await ask(as_ann, "SELECT current_user::text, count(*) > 0 FROM audit.jobs")).rows == [
+            ("tfjob_reader", True)
+        ]
+        with pytest.raises(UserError, match="permission denied for table events"):
+            await ask(as_ann, "SELECT * FROM public.events")
+        await filled.execute("REVOKE tfjob_reader FROM ann")
+        with pytest.raises(UserError, match=r"permission denied|may not read as tfjob_reader"):
+            await ask(as_ann, "SELECT 1")
+    finally:
+        await filled.execute("DROP ROLE ann")
 
 
 REFUSED = [

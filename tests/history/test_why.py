@@ -99,6 +99,14 @@ def test_words_of_others_bring_no_control_characters(tmp_path: Path) -> None:
     assert "  last words    a [31mred" in lines and " " * 16 + "b" in lines
 
 
+def test_lines_that_only_underline_are_left_out(tmp_path: Path) -> None:
+    message = "Traceback:\\n  train(x)\\n  ^^^^^^^^\\nKeyError: 'x'"
+    steps = f'- pods: {{"*": Running}}\n  - pods: {{worker-0: {{phase: Failed, exitCode: 1, message: "{message}"}}}}'
+    lines = lines_of(answered(tmp_path, WORKERS, "", steps))
+    assert lines[0].endswith("exited with code 1 (general error, Error): KeyError: 'x'")
+    assert [line[16:] for line in lines if "^" in line or "train(x)" in line] == ["train(x)"]
+
+
 ENDERS = [
     ("failed", 1, "Error", None, Ender.ITSELF),
     ("failed", 137, "Error", None, Ender.ITSELF),
