@@ -11,7 +11,7 @@ from tests.cluster.harness import CORE, Kubelet, running, until
 from tests.cluster.test_spine import SLOTS, Seed
 from tests.controlplane.kubectl import kubectl_path
 from tests.controlplane.server import ControlPlane
-from tests.deploy.guarded import NAME, NAMESPACE, Everywhere, Guarded, guarded_plane
+from tests.deploy.guarded import NAME, NAMESPACE, Asked, Everywhere, Guarded, guarded_plane
 from tests.deploy.layouts import ROOT, with_components
 
 KEPT_BY_KUBERNETES = {"events", "events.events.k8s.io"}
@@ -61,7 +61,7 @@ async def test_what_is_uninstalled_is_gone(control_plane: ControlPlane, database
 
         full = await everything(guarded)
         told = await tfjob(guarded, "--dry-run", "--crd")
-        assert told.count("would remove the finalizer") == len(SLOTS)
+        assert told.count("would remove the finalizer") == len(SLOTS) - 1, "one has ended"
         assert f"would remove the Lease {NAMESPACE}/{NAME}\n" in told
         assert "would remove the CRD tfjobs.kubeflow.org with 1 TFJobs\n" in told
         assert await everything(guarded) == full, "a dry run changes something"
@@ -79,7 +79,7 @@ async def test_what_is_uninstalled_is_gone(control_plane: ControlPlane, database
 
 
 async def run_and_stop(guarded: Guarded, database_url: str, jobs: str, kubelet: Kubelet, folder: Path) -> None:
-    """A controller that is told to go while its job has pods, all of them with the finalizer."""
+    """A controller that is told to go while its job has pods, with the finalizer on all but the one that has ended."""
     seed = Seed(guarded.api, jobs)
     controller = Everywhere(guarded, database_url, folder / "controller.log", "--pod-finalizer")
     async with running(controller):
@@ -87,5 +87,9 @@ async def run_and_stop(guarded: Guarded, database_url: str, jobs: str, kubelet: 
         await seed.submit()
         await until(lambda: len(kubelet.pods) == len(SLOTS), "all seven pods are there")
         await kubelet.report(f"{seed.name}-worker-0", "Running")
+        await kubelet.report(f"{seed.name}-worker-0", "Succeeded", 0)
+        await until(lambda: Asked("patch", "pods") in guarded.asked(), "the pod that has ended is released")
         assert "is held by" in await tfjob(guarded, code=2), "a controller that leads is not in the way"
         assert await controller.terminate() == 0
+    refused = [each for each in guarded.audited() if (each.get("responseStatus") or {}).get("code") == 403]
+    assert refused == [], "the component brings too few rights"
