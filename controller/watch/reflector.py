@@ -26,6 +26,7 @@ from controller.watch.audit import differences
 from controller.watch.gaps import Gaps
 from controller.watch.heads import Head, Heads
 from controller.watch.lines import Lines, bookmark_of, line_of
+from controller.watch.look import LOOK_SECONDS, Lags, listed, untold
 from controller.watch.normalise import Normaliser
 from controller.watch.notices import may_concern_us
 from controller.watch.observation import Mark, Observation
@@ -143,6 +144,24 @@ class Reflector:
             else:
                 failures += 1
             await self._pace.pause(delay_seconds(failures, self._pace.luck(), asked))
+
+    async def look(self, namespace: str, job_name: str) -> None:
+        """Returns when the stream has told everything that a list of one job's objects shows.
+
+        Raises Lags when it has not within LOOK_SECONDS, and begins it again where it stopped; ApiError, Temporary.
+        """
+        session = self._answer
+        found = await listed(self._client, self.resource, self._heads, namespace, job_name)
+        try:
+            async with asyncio.timeout(LOOK_SECONDS):
+                while session is not None and session is self._answer:
+                    if not untold(found, self._heads, namespace, job_name):
+                        return
+                    await self._moved.wait()
+        except TimeoutError:
+            if session is not None:
+                session.close()
+        raise Lags(f"the watch of {self.resource.name} has not told yet what a list of {namespace}/{job_name} shows")
 
     async def run_audits(self) -> None:
         """Every 10 to 30 minutes compares what the stream told with a list, until it is cancelled."""

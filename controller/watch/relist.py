@@ -11,7 +11,6 @@ import structlog
 from controller.kube.client import KubeClient
 from controller.kube.errors import Gone
 from controller.model.events import GapReason, Op
-from controller.model.names import JOB_NAME_LABEL
 from controller.watch.absence import METADATA_ONLY, PAGE_LIMIT, NoProof, identity_of, pages, present
 from controller.watch.gaps import Gaps
 from controller.watch.heads import Head, Heads
@@ -82,19 +81,6 @@ class Relist:
         self._heads.note(resource_version)
         return resource_version
 
-    async def look(self, namespace: str, job_name: str) -> None:
-        """Lists one job's objects once, consistently, and puts what differs."""
-        selector = f"{JOB_NAME_LABEL}={job_name}"
-        before = self._heads.of_job(namespace, job_name)
-        seen: set[str] = set()
-        resource_version = 0
-        async for page in pages(self._client, self._resource, namespace, label_selector=selector):
-            resource_version = int(page.metadata.resource_version)
-            for raw in page.items or ():
-                seen.add(await self._observe(raw, False))
-        missing = [head for head in before if head.uid not in seen and head.uid in self._heads]
-        await self._settle_absent(missing, resource_version, selector, is_sample=True)
-
     async def _observe(self, raw: RawObject, was_restored: bool) -> str:
         seen = self._normaliser.observation(
             self._resource,
@@ -123,10 +109,8 @@ class Relist:
         self._heads.clear_highest(resource_version)
         return True
 
-    async def _settle_absent(
-        self, missing: list[Head], resource_version: int, selector: str | None, *, is_sample: bool = False
-    ) -> None:
-        if missing and not is_sample and len(missing) * 10 > len(self._heads):
+    async def _settle_absent(self, missing: list[Head], resource_version: int, selector: str | None) -> None:
+        if len(missing) * 10 > len(self._heads):
             missing = await self._confirmed(missing, selector)
         if not missing:
             return

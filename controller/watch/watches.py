@@ -113,11 +113,11 @@ class Watches:
         return {name: each.reconnect_count for name, each in self._reflectors.items()}
 
     async def look_at_pods(self, namespace: str, job_name: str) -> None:
-        """Lists one job's pods once, consistently; what differs is in the sink when this returns (RULES §11).
+        """Lists one job's pods once, consistently; all that it shows is in the sink when this returns (RULES §11).
 
-        Raises ApiError, or another Temporary, when the list could not be had.
+        Raises ApiError, or another Temporary, when the list could not be had or the stream has not told all of it yet.
         """
-        await self._reflectors[PODS.name].relist.look(namespace, job_name)
+        await self._reflectors[PODS.name].look(namespace, job_name)
 
     async def _heads(self, name: str, is_evidence: bool) -> Heads:
         found = {} if is_evidence else await self._reader.heads(name)

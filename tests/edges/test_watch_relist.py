@@ -12,7 +12,9 @@ from aiohttp import web
 
 from controller.kube.backoff import delay_seconds
 from controller.model.events import GapOpened, GapReason, Op
-from controller.watch import Mark, Pace, StreamFact, Watches
+from controller.watch import Mark, Pace, StreamFact, Watches, reflector
+from controller.watch.look import Lags
+from tests.cluster.harness import until
 from tests.edges.fault_server import status_body
 from tests.edges.scripted_api import (
     END,
@@ -217,16 +219,50 @@ async def test_synced_stands_before_the_mark_of_the_last_list(setting: Setting) 
     assert last.resource not in earlier
 
 
-async def test_a_look_settles_what_the_stream_has_not_told(setting: Setting) -> None:
-    setting.api.watches = [sends()]
-    setting.api.lists = [lists(60, pod("a", 30), pod("b", 31))]
-    watches = setting.watches([head("gone", 5)])
+async def test_a_look_returns_when_the_stream_has_told_what_a_list_shows(setting: Setting) -> None:
+    """What the list shows is not put: it is the stream's to bring, with all that was in between."""
+    may_send = asyncio.Event()
+
+    async def late(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await may_send.wait()
+        for version in (64, 65):
+            await answer.write(line("MODIFIED", pod("a", version)))
+        await asyncio.Event().wait()
+        return answer
+
+    setting.api.watches = [late]
+    setting.api.lists = [lists(60, pod("a", 30))]
+    watches = setting.watches([])
     async with running(watches):
         await setting.sink.until(setting.sink.has(Op.SYNCED))
-        setting.api.lists = [lists(70, pod("a", 65), pod("c", 66))]
-        setting.api.gets["b"] = sends(json.dumps(pod("b", 67)).encode(), ends="end")
+        setting.api.lists = [lists(70, pod("a", 65))]
         before = len(setting.rows())
+        await until(watches.is_connected, "the watch is open")
+        looking = asyncio.create_task(watches.look_at_pods("ns", "job"))
+        await asyncio.wait([looking], timeout=0.2)
+        assert setting.rows()[before:] == [] and not looking.done()
+        may_send.set()
+        await looking
+        assert setting.rows()[before:] == [("MODIFIED", "a"), ("MODIFIED", "a")]
+
+
+async def test_a_look_at_a_stream_that_has_fallen_silent_begins_it_again(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reflector, "LOOK_SECONDS", 0.1)
+    setting.api.watches = [sends(), sends(line("DELETED", pod("a", 65, deletionTimestamp="2026-01-01T00:00:00Z")))]
+    setting.api.lists = [lists(60, pod("a", 30))]
+    watches = setting.watches([])
+    async with running(watches):
+        await setting.sink.until(setting.sink.has(Op.SYNCED))
+        setting.api.lists = [lists(70)]
+        before = len(setting.rows())
+        await until(watches.is_connected, "the watch is open")
+        with pytest.raises(Lags):
+            await watches.look_at_pods("ns", "job")
+        await setting.sink.until(setting.sink.has(Op.DELETED, "a"))
+        await until(watches.is_connected, "the watch is open again")
         await watches.look_at_pods("ns", "job")
-        assert setting.rows()[before:] == [("SYNC_MODIFIED", "a"), ("SYNC_ADDED", "c"), ("SYNC_MODIFIED", "b")]
-        asked = setting.api.server.seen[-2]
-        assert asked.query["labelSelector"] == "training.kubeflow.org/job-name=job"
+        assert setting.rows()[before:] == [("DELETED", "a")]

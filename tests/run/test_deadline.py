@@ -1,4 +1,4 @@
-"""A deadline falls due while the pods' watch lags: the list in front of it shows an end that came before."""
+"""A deadline falls due while the pods' watch lags: the look in front of it brings an end that came before."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from controller.kube import KubeClient
+from controller.kube import KubeClient, Unreachable
 from controller.kube.credentials import credentials_of
 from controller.model.events import Timer, TimerKind
 from controller.run.fire import Firing
@@ -21,30 +21,39 @@ from tests.run.world import TFJOBS, world_of
 
 
 class LaggingAnswer:
-    """A watch's answer as far as a reflector reads it; it says nothing more once its client `lags`."""
+    """A watch's answer as far as a reflector reads it; it says nothing more once it `lags`, until it is closed."""
 
-    def __init__(self, answer: aiohttp.ClientResponse, client: LaggingClient) -> None:
+    def __init__(self, answer: aiohttp.ClientResponse) -> None:
         self.content = self
-        self.close = answer.close
-        self._read = answer.content.readany
-        self._client = client
+        self.lags = asyncio.Event()
+        self._answer = answer
+        self._is_closed = asyncio.Event()
+
+    def close(self) -> None:
+        self._answer.close()
+        self._is_closed.set()
 
     async def readany(self) -> bytes:
-        chunk = await self._read()
-        if self._client.lags:
-            await asyncio.Event().wait()
+        chunk = await self._answer.content.readany()
+        if self.lags.is_set():
+            await self._is_closed.wait()
+            raise Unreachable("closed", was_sent=True)
         return chunk
 
 
 class LaggingClient(KubeClient):
-    """The watch of pods falls silent when told, and nobody can tell: its connection stays."""
+    """Its watches of pods can fall silent, and nobody can tell: the connection stays."""
 
-    lags = False
+    pod_watches: list[LaggingAnswer]
 
     @asynccontextmanager
     async def stream(self, path: str, **options: Any) -> AsyncIterator[Any]:
         async with super().stream(path, **options) as answer:
-            yield LaggingAnswer(answer, self) if path.endswith("/pods") else answer
+            if not path.endswith("/pods"):
+                yield answer
+                return
+            self.pod_watches.append(LaggingAnswer(answer))
+            yield self.pod_watches[-1]
 
 
 async def test_an_end_before_the_deadline_wins_although_the_watch_did_not_show_it(
@@ -53,6 +62,7 @@ async def test_an_end_before_the_deadline_wins_although_the_watch_did_not_show_i
     async with world_of(database_url, tmp_path) as world:
         credentials = await credentials_of(tmp_path / "kubeconfig", None, None)
         async with LaggingClient(credentials, (await credentials.access()).base_url) as client:
+            client.pod_watches = []
             world.controller_client = client
             world.start()
             job = job_of("a", Worker=1)
@@ -61,12 +71,15 @@ async def test_an_end_before_the_deadline_wins_although_the_watch_did_not_show_i
             await until(lambda: world.has_pods("a-worker-0"), "the pod")
             await report(world, "a-worker-0", "Running")
             await until(lambda: world.is_in("a", "Running"), "the job runs")
-            client.lags = True
+            client.pod_watches[-1].lags.set()
             await report(world, "a-worker-0", "Succeeded", 0)
-            await until(lambda: world.is_in("a", "Succeeded"), "the end that the list showed")
+            await until(lambda: world.is_in("a", "Succeeded"), "the end that the look brought")
             timers = await world.fetch("SELECT position FROM events WHERE op = 'TIMER' AND body::text LIKE '%eadline%'")
-            listed = await world.fetch("SELECT position FROM events WHERE op = 'SYNC_MODIFIED' AND kind = 'Pod'")
-            assert len(timers) == 1 and min(listed) < timers[0]
+            ends = await world.fetch(
+                "SELECT position FROM events WHERE op = 'MODIFIED' AND kind = 'Pod' AND body::text LIKE '%Succeeded%'"
+            )
+            assert len(client.pod_watches) == 2 and ends[0] < min([*timers, ends[0] + 1])
+            assert await world.fetch("SELECT count(*) FROM events WHERE op = 'GAP'") == [1], "nothing was lost"
             await world.stop()
 
 
