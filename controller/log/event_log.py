@@ -87,7 +87,8 @@ class EventLog:
         return await self._reader.cluster_facts(upto)
 
     async def snapshots(self) -> list[JobSnapshot]:
-        """The newest saved states of the jobs that are not over."""
+        """The newest saved states of the jobs that are not over, and of those that came to be over behind `cursor`: the
+        events there tell of them once more."""
         return await self._reader.snapshots()
 
     async def heads(self, resource: str) -> dict[str, Head]:

@@ -80,7 +80,7 @@ _NAMED_JOBS = _JOBS + " AND (j.name = $3 OR j.job_uid = $3) ORDER BY first.posit
 
 _SNAPSHOTS = """
 SELECT job_uid, namespace, name, position, state, phase, is_over, parked FROM job_states
-WHERE cluster_id = $1 AND NOT is_over ORDER BY position"""
+WHERE cluster_id = $1 AND (NOT is_over OR position > $2) ORDER BY position"""
 _HEADS = """
 SELECT kind, namespace, name, uid, resource_version::text, job_uid, job_name FROM heads
 WHERE cluster_id = $1 AND kind = $2 AND NOT is_deleted"""
@@ -123,7 +123,9 @@ class Reader:
     async def snapshots(self) -> list[JobSnapshot]:
         return [
             JobSnapshot(uid, namespace, name, position, state, phase, is_over, _read(parked))
-            for uid, namespace, name, position, state, phase, is_over, parked in await self.fetch(_SNAPSHOTS)
+            for uid, namespace, name, position, state, phase, is_over, parked in await self.fetch(
+                _SNAPSHOTS, await self.cursor()
+            )
         ]
 
     async def heads(self, resource: str) -> dict[str, Head]:

@@ -67,6 +67,7 @@ class Projector:
         self._jobs: dict[str, _Live] = {}
         self._routes = Routes()
         self._parked: dict[str, str] = {}
+        self._over: dict[str, int] = {}
         self._pending = Writes()
         self._folded = 0
         self._retimed: set[str] = set()
@@ -97,8 +98,12 @@ class Projector:
         return (live.state for live in self._jobs.values())
 
     def restore(self, states: Iterable[tuple[JobState, int]], cursor: int) -> None:
-        """Takes up the snapshots (state, position that it includes) of the jobs that are not over."""
+        """Takes up the snapshots (state, position that it includes). Of a job that is over nothing is taken up but
+        where it ended: what follows `cursor` must not begin it anew."""
         for state, position in states:
+            if is_over(state):
+                self._over[state.uid] = position
+                continue
             step = restored(state, self._context)
             self._jobs[state.uid] = _Live(step.state, position, step.timers, step.actions, saved_at=self._monotonic())
             self._retimed.add(state.uid)
@@ -208,7 +213,8 @@ class Projector:
 
     def _advance(self, uid: str, event: Event) -> None:
         live = self._jobs.get(uid)
-        if uid in self._parked or (live and event.position <= live.position):
+        included = live.position if live else self._over.get(uid, 0)
+        if uid in self._parked or event.position <= included:
             return
         try:
             step = advance(live.state if live else None, event, self._context)

@@ -124,7 +124,8 @@ class MemoryLog:
         return sorted([*newest, *gaps], key=lambda event: event.position)
 
     async def snapshots(self) -> list[JobSnapshot]:
-        return [each for each in self._disk.saved.values() if not each.is_over]
+        disk = self._disk
+        return [each for each in disk.saved.values() if not each.is_over or each.position > disk.cursor]
 
     async def heads(self, resource: str) -> dict[str, Head]:
         kind = KIND_OF_RESOURCE.get(resource, resource)

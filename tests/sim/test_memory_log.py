@@ -83,7 +83,10 @@ async def test_a_start_finds_what_was_kept(opener: Opener) -> None:
     assert [(each.job_uid, each.state, each.position) for each in await again.snapshots()] == [("job-uid", b"s", 3)]
     assert [each.op for each in await again.cluster_facts(99)] == [Op.SYNCED, Op.GAP]
     assert [each.op for each in await again.cluster_facts(4)] == [Op.GAP]
-    await log.commit(Append(snapshots=[JobSnapshot("job-uid", "ns", "job", 7, b"s", "Created", True)]))
+    over = JobSnapshot("job-uid", "ns", "job", 7, b"s", "Created", True)
+    await log.commit(Append(snapshots=[over]))
+    assert await again.snapshots() == [over], "it is over behind the cursor"
+    await log.commit(Append(cursor=7))
     assert await again.snapshots() == []
 
 
