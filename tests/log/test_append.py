@@ -127,7 +127,10 @@ async def test_a_snapshot_never_goes_back(log: EventLog) -> None:
     await log.commit(Append(snapshots=[snapshot, newer]))
     await log.commit(Append(snapshots=[msgspec.structs.replace(snapshot, position=6, state=b"six")]))
     assert await log.snapshots() == [newer]
-    await log.commit(Append(snapshots=[msgspec.structs.replace(newer, position=8, is_over=True)]))
+    over = msgspec.structs.replace(newer, position=8, is_over=True)
+    await log.commit(Append(snapshots=[over], cursor=7))
+    assert await log.snapshots() == [over], "the events behind the cursor tell of it once more"
+    await log.commit(Append(cursor=8))
     assert await log.snapshots() == []
 
 
