@@ -11,7 +11,21 @@ import sys
 import typer
 
 from controller import __version__
-from controller.cli import controller, db, gaps, history, jobs, local, simulate, sql, uninstall, why
+from controller.cli import (
+    controller,
+    db,
+    diff,
+    export,
+    gaps,
+    history,
+    jobs,
+    local,
+    replay,
+    simulate,
+    sql,
+    uninstall,
+    why,
+)
 from controller.errors import UserError
 
 app = typer.Typer(
@@ -30,8 +44,13 @@ app.command("sql")(sql.sql)
 app.command("list")(jobs.list_jobs)
 app.command("why")(why.why)
 app.command("history")(history.history)
+app.command("export")(export.export)
+app.command("import")(export.import_tape)
+app.command("replay")(replay.replay)
+app.command("diff")(diff.diff)
 app.command("uninstall")(uninstall.uninstall)
 app.add_typer(db.app, name="db")
+app.add_typer(export.tape, name="tape")
 
 
 def _print_version(value: bool) -> None:
