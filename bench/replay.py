@@ -105,9 +105,11 @@ async def main(jobs: int, replicas: int) -> int:
         per_postgres = count / seconds
     finally:
         shutil.rmtree(folder)
-    print(f"{replicas} replicas a job, {count:,} events: {per_file:,.0f} events/s from a tape (target {TARGET_FILE:,}), "
-          f"{per_postgres:,.0f} from Postgres (target {TARGET_POSTGRES:,}); "
-          f"ten times the tape takes {grown / 1024:.1f} MB more")  # fmt: skip
+    print(
+        f"{replicas} replicas a job, {count:,} events: {per_file:,.0f} events/s from a tape (target {TARGET_FILE:,}), "
+        f"{per_postgres:,.0f} from Postgres (target {TARGET_POSTGRES:,}); "
+        f"ten times the tape takes {grown / 1024:.1f} MB more"
+    )
     return 0 if per_file >= TARGET_FILE and per_postgres >= TARGET_POSTGRES else 1
 
 
