@@ -20,25 +20,17 @@ from controller.history.replay_rules import rule_of
 from controller.history.tape import Recorded
 from controller.model.events import (
     DELETIONS,
-    ClockJumped,
+    ClusterFact,
     Event,
-    GapOpened,
     JobObserved,
-    LeaderElected,
-    PodGroupObserved,
-    PodObserved,
-    ServiceObserved,
-    SettingsRecorded,
-    Synced,
+    OwnedFact,
     Transition,
 )
 
 Change = Callable[[Event], Event]
 """What is asked with: the event as it would have been."""
 
-_OF_EVERY_JOB = (GapOpened, Synced, SettingsRecorded, LeaderElected, ClockJumped)
 _WEIGHT = (reasons.FAILED, reasons.SUCCEEDED, reasons.SUSPENDED, reasons.RESTARTING, reasons.RUNNING)
-_OBJECTS = (PodObserved, ServiceObserved, PodGroupObserved)
 
 
 class Moment(NamedTuple):
@@ -162,9 +154,9 @@ def conditions_of(transitions: Iterable[Transition]) -> dict[str, str]:
 
 def _waiting(early: list[Event], event: Event, uid: str) -> list[Event]:
     """What waits for the job's first event."""
-    if event.job_uid != uid or isinstance(event.fact, _OF_EVERY_JOB):
+    if event.job_uid != uid or isinstance(event.fact, ClusterFact):
         return early
-    if event.op in DELETIONS or not isinstance(event.fact, _OBJECTS):
+    if event.op in DELETIONS or not isinstance(event.fact, OwnedFact):
         return []
     return [*early, event]
 

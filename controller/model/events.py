@@ -172,6 +172,8 @@ AnyFact = Union[  # noqa: UP007 - a runtime union, for match and assert_never
 ObjectFact = JobObserved | PodObserved | ServiceObserved | PodGroupObserved | NoticeObserved
 ClusterFact = GapOpened | Synced | SettingsRecorded | LeaderElected | ClockJumped
 """Facts that belong to every job alive at that time."""
+OwnedFact = PodObserved | ServiceObserved | PodGroupObserved
+"""What is seen of the objects of a job: they have an owner, and the job's name on a label."""
 
 
 class Event(msgspec.Struct, frozen=True):

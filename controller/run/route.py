@@ -7,24 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from controller.model.events import (
-    DELETIONS,
-    ClockJumped,
-    Event,
-    GapOpened,
-    JobObserved,
-    LeaderElected,
-    PodGroupObserved,
-    PodObserved,
-    ServiceObserved,
-    SettingsRecorded,
-    Synced,
-)
-
-CLUSTER_FACTS = (GapOpened, Synced, SettingsRecorded, LeaderElected, ClockJumped)
-"""Facts that belong to every job alive at that time (DESIGN §3)."""
-
-_BYSTANDERS = (PodObserved, ServiceObserved, PodGroupObserved)
+from controller.model.events import DELETIONS, ClusterFact, Event, JobObserved, OwnedFact
 
 
 class Routes:
@@ -50,7 +33,7 @@ class Routes:
 
     def targets(self, event: Event, alive: Iterable[str] | Mapping[str, object]) -> list[str]:
         """The uids of the live jobs that the event concerns; an owner that is not known yet gets it when it begins."""
-        if isinstance(event.fact, CLUSTER_FACTS):
+        if isinstance(event.fact, ClusterFact):
             return list(alive)
         if isinstance(event.fact, JobObserved):
             return [event.uid]
@@ -58,11 +41,11 @@ class Routes:
         if event.job_uid:
             if event.job_uid in alive:
                 found.append(event.job_uid)
-            elif event.op not in DELETIONS and isinstance(event.fact, _BYSTANDERS):
+            elif event.op not in DELETIONS and isinstance(event.fact, OwnedFact):
                 self._early.setdefault(event.job_uid, []).append(event)
             else:
                 self._early.pop(event.job_uid, None)
-        if event.job_name and isinstance(event.fact, _BYSTANDERS):
+        if event.job_name and isinstance(event.fact, OwnedFact):
             holder = self._holders.get((event.namespace, event.job_name))
             if holder and holder != event.job_uid and holder in alive:
                 found.append(holder)

@@ -7,8 +7,7 @@ set back (a restore) ends only this process's memory of it: it leads again and l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import structlog
 
@@ -19,7 +18,7 @@ from controller.fold import Context, context_after, decode_state
 from controller.kube import KubeClient
 from controller.kube.backoff import delay_seconds
 from controller.kube.live import Live
-from controller.log import EventLog, Head, LogWentBack, NewEvent, SessionMark
+from controller.log import EventLog, LogWentBack, NewEvent, SessionMark
 from controller.model.events import (
     RULES_NUMBER,
     AnyFact,
@@ -37,6 +36,7 @@ from controller.run.inbox import Inbox
 from controller.run.ingest import BATCH_ROWS, Ingest
 from controller.run.intake import Intake
 from controller.run.lead import Epochs, NoEpochs
+from controller.run.patient import PatientHeads
 from controller.run.perform import Performer
 from controller.run.project import Projector
 from controller.run.tally import Tally
@@ -54,7 +54,6 @@ TIMER_SECONDS = 1.0
 """The longest sleep of the timer loop: a wall clock that was set is noticed within it."""
 
 log = structlog.get_logger("supervise")
-Found = TypeVar("Found")
 
 
 class Supervisor:
@@ -267,32 +266,6 @@ class Supervisor:
         self.inbox.put_now(
             NewEvent(op=op, fact=fact, observed_at=self._clock.now(), uid=job_uid or "", job_uid=job_uid, key=key)
         )
-
-
-class PatientHeads:
-    """The log's heads and marks, asked for until Postgres answers: an outage at that moment must not end a leader."""
-
-    def __init__(self, event_log: EventLog) -> None:
-        self._log = event_log
-
-    async def heads(self, resource: str) -> dict[str, Head]:
-        """uid → head of every object of `resource` that is not deleted."""
-        return await _patiently(lambda: self._log.heads(resource))
-
-    async def marks(self, scope: str) -> dict[str, SessionMark]:
-        """resource → how far it was read."""
-        return await _patiently(lambda: self._log.marks(scope))
-
-
-async def _patiently(read: Callable[[], Awaitable[Found]]) -> Found:
-    failures = 0
-    while True:
-        try:
-            return await read()
-        except Temporary as error:
-            failures += 1
-            log.warning("the log cannot be read", error=str(error))
-            await asyncio.sleep(delay_seconds(failures))
 
 
 def _first(group: BaseExceptionGroup[LogWentBack]) -> BaseException:

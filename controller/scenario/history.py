@@ -16,6 +16,7 @@ from controller.model.actions import Action
 from controller.model.events import (
     ActionSettled,
     AnyFact,
+    ClusterFact,
     Decided,
     Event,
     JobObserved,
@@ -29,7 +30,7 @@ from controller.model.events import (
 )
 from controller.model.instants import Instant
 from controller.model.objects import Pod, PodGroup, TFJob
-from controller.run.route import CLUSTER_FACTS, Routes
+from controller.run.route import Routes
 from controller.run.rows import attempt_row
 from controller.scenario.bodies import typed
 from controller.scenario.world import Change, Held
@@ -80,7 +81,7 @@ class History:
             settings=self.context.settings,
             transitions=[each for owner, each in self.transitions if owner == uid],
             attempts=list(rows.values()),
-            events=[event for event in self.events if event.job_uid == uid or isinstance(event.fact, CLUSTER_FACTS)],
+            events=[event for event in self.events if event.job_uid == uid or isinstance(event.fact, ClusterFact)],
         )
 
     def append(self, op: Op, fact: AnyFact, at: Instant, *, uid: str = "", **envelope: object) -> Event:

@@ -20,10 +20,6 @@ class Life:
         self._settings = settings
         self._running: asyncio.Task[None] | None = None
 
-    @property
-    def is_running(self) -> bool:
-        return self._running is not None
-
     def begin(self) -> None:
         """Starts it."""
         self._running = asyncio.create_task(Controller(self._settings, self.client).run(asyncio.Event()))

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from controller.model.instants import SECOND
 from controller.model.names import object_name
-from controller.model.replicas import SlotId
 from controller.model.settings import PolicySettings
 from controller.scenario.choose import foreign_body, job_needed, manifest_needed, pods_needed, reports_of
 from controller.scenario.follower import Follower
@@ -30,7 +29,7 @@ REST_SECONDS = 60.0
 """A controller that has not come to rest by then does not; a loaded machine needs some of it."""
 OTHER_NAME = "another-job"
 
-OnStep = Callable[[Step], Awaitable[None]]
+OnStep = Callable[[Step], None]
 
 
 class LivePlayer(Seen):
@@ -70,7 +69,7 @@ class LivePlayer(Seen):
     async def _play(self, step: Step, on_expect: OnStep, on_step: OnStep) -> None:
         if step.verb in ("expect", "submit"):
             await self._prepare(step)
-            await on_expect(step)
+            on_expect(step)
             return
         try:
             if step.verb == "gap":
@@ -82,7 +81,7 @@ class LivePlayer(Seen):
             if not wrong.path:
                 wrong.path = f"{step.path}.{step.verb}"
             raise
-        await on_step(step)
+        on_step(step)
 
     async def _prepare(self, step: Step) -> None:
         """Asks the API server for what only this step wants to know."""
@@ -125,7 +124,7 @@ class LivePlayer(Seen):
             case "linger":
                 await self._linger(value)
             case "after":
-                await self._pass(microseconds_of(value) / SECOND)
+                await asyncio.sleep(microseconds_of(value) / SECOND)
             case "edit":
                 await self._site.edit_job(job_needed(self), value)
             case "delete_job":
@@ -178,7 +177,7 @@ class LivePlayer(Seen):
         for slot in slots_of(which, known):
             held = own.newest_pod(slot)
             if held is None:
-                self._linger_next.add(self._pod_name(slot))
+                self._linger_next.add(object_name(self.name, slot))
             else:
                 await self._site.linger(held)
 
@@ -192,9 +191,6 @@ class LivePlayer(Seen):
         held = self.world.find(kind, namespace, what["name"])
         if "state" in what and kind == "Pod" and held is not None and what["state"] != "Pending":
             await self._site.report(held, report_of(what["state"]))
-
-    async def _pass(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
     async def _settle(self, *, holds_deleted: bool = False) -> None:
         """Waits until the API server's objects and the log's are the same and nothing is asked for; while nobody
@@ -226,6 +222,3 @@ class LivePlayer(Seen):
         world.last_status = (before.body.get("status") if before else None) or self.world.last_status
         world.notices = self.world.notices
         self.world = world
-
-    def _pod_name(self, slot: SlotId) -> str:
-        return object_name(self.name, slot)

@@ -20,7 +20,7 @@ from controller.scenario.between import ScriptedClient
 from controller.scenario.follower import Follower
 from controller.scenario.life import Life
 from controller.scenario.live import LivePlayer
-from controller.scenario.model import Scenario, Step
+from controller.scenario.model import Scenario
 from controller.scenario.parse import DEFAULT_NAMESPACE, Malformed, microseconds_of, parse_file
 from controller.scenario.report import FileResult, Recorder, left_out
 from controller.scenario.site import Site
@@ -92,17 +92,10 @@ class LiveRun(NamedTuple):
         life = Life(settings, client)
         player = LivePlayer(scenario, site, life, Follower(log))
         recorder = Recorder(file, scenario, player, is_verbose=self.is_verbose)
-
-        async def on_expect(step: Step) -> None:
-            recorder.on_expect(step)
-
-        async def on_step(step: Step) -> None:
-            recorder.on_step(step)
-
         fault = None
         try:
             await site.begin()
-            await player.run(on_expect, on_step)
+            await player.run(recorder.on_expect, recorder.on_step)
         except Exception as error:
             fault = error
         finally:

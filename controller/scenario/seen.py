@@ -6,6 +6,7 @@ running. Never: a step, a request.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from controller.fold import JobState
@@ -21,7 +22,7 @@ SETUP = ("stop", "refuse", "foreign", "linger", "submit")
 """Verbs that may stand before a `create_job` without the job being created in front of them."""
 
 
-class Seen:
+class Seen(ABC):
     """One scenario's job as it is now. `world` and `history` are the player's to renew."""
 
     world: World
@@ -81,9 +82,9 @@ class Seen:
         held = self.job()
         return held.body.get("status") if held else self.world.last_status
 
+    @abstractmethod
     def admission(self, manifest: Any) -> list[str]:
         """What admission says to a manifest: its refusals, empty when it is accepted."""
-        raise NotImplementedError
 
     def own(self) -> OwnObjects:
         """The job's pods and services."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,6 +29,21 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 
 class NoProof(Temporary):
     """What was answered proves neither presence nor absence; it is asked again later."""
+
+
+class Listed(NamedTuple):
+    """Names only: uid → resourceVersion, and the list's own."""
+
+    versions: dict[str, int]
+    resource_version: int
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    uid: str
+    resource_version: str
+
+
+_VERSION = msgspec.json.Decoder(_Version)
 
 
 class _Identity(msgspec.Struct):
@@ -78,6 +94,21 @@ async def pages(
         go_on = page.metadata.go_on
         if not go_on:
             return
+
+
+async def listed(client: KubeClient, resource: Resource, namespace: str | None, label_selector: str | None) -> Listed:
+    """A consistent list of uids and resourceVersions. Raises ApiError, BadLine; NoProof where an object has none."""
+    versions: dict[str, int] = {}
+    at = 0
+    async for page in pages(client, resource, namespace, label_selector=label_selector, accept=METADATA_ONLY):
+        at = at or int(page.metadata.resource_version)
+        for raw in page.items or ():
+            try:
+                version = _VERSION.decode(raw["metadata"])
+                versions[version.uid] = int(version.resource_version)
+            except (msgspec.DecodeError, KeyError, ValueError) as error:
+                raise NoProof(f"a list of {resource.name} with an object without uid or version") from error
+    return Listed(versions, at)
 
 
 async def present(

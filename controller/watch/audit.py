@@ -8,20 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-import msgspec
-
 from controller.kube.client import KubeClient
-from controller.watch.absence import METADATA_ONLY, NoProof, pages
+from controller.watch.absence import listed
 from controller.watch.heads import Heads
 from controller.watch.resources import Resource
-
-
-class _Version(msgspec.Struct, rename="camel"):
-    uid: str
-    resource_version: str
-
-
-_VERSION = msgspec.json.Decoder(_Version)
 
 
 async def differences(
@@ -35,18 +25,9 @@ async def differences(
 
     `reached(v)` returns when the stream has told everything up to `v`. Raises ApiError, BadLine or NoProof.
     """
-    listed: dict[str, int] = {}
-    at = 0
-    async for page in pages(client, resource, namespace, label_selector=resource.label_selector, accept=METADATA_ONLY):
-        at = at or int(page.metadata.resource_version)
-        for raw in page.items or ():
-            try:
-                version = _VERSION.decode(raw["metadata"])
-                listed[version.uid] = int(version.resource_version)
-            except (msgspec.DecodeError, KeyError, ValueError) as error:
-                raise NoProof(f"a list of {resource.name} with an object without uid or version") from error
+    versions, at = await listed(client, resource, namespace, resource.label_selector)
     await reached(at)
-    untold = [uid for uid, version in listed.items() if heads.lags(uid, version)]
+    untold = [uid for uid, version in versions.items() if heads.lags(uid, version)]
     # An object without the label is not listed any more, and stays known until it is found gone.
-    lingering = [head.uid for head in heads.missing(set(listed)) if head.resource_version <= at and head.job_name]
+    lingering = [head.uid for head in heads.missing(set(versions)) if head.resource_version <= at and head.job_name]
     return untold + lingering

@@ -6,14 +6,10 @@ shows objects as they are and not what they were in between: that is the stream'
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import msgspec
-
 from controller.errors import Temporary
 from controller.kube.client import KubeClient
 from controller.model.names import JOB_NAME_LABEL
-from controller.watch.absence import METADATA_ONLY, NoProof, pages
+from controller.watch.absence import Listed, NoProof, listed
 from controller.watch.heads import Heads
 from controller.watch.resources import Resource
 
@@ -25,42 +21,16 @@ class Lags(Temporary):
     """The stream has not told everything yet. It has been begun again where it stopped."""
 
 
-class Listed(NamedTuple):
-    """One job's objects: uid → resourceVersion, and the list's own."""
-
-    versions: dict[str, int]
-    resource_version: int
-
-
-class _Version(msgspec.Struct, rename="camel"):
-    uid: str
-    resource_version: str
-
-
-_VERSION = msgspec.json.Decoder(_Version)
-
-
-async def listed(client: KubeClient, resource: Resource, heads: Heads, namespace: str, job_name: str) -> Listed:
-    """A consistent list of one job's objects. Raises ApiError, BadLine; NoProof for one that is older than what is
-    known."""
-    versions: dict[str, int] = {}
-    at = 0
-    selector = f"{JOB_NAME_LABEL}={job_name}"
-    async for page in pages(client, resource, namespace, label_selector=selector, accept=METADATA_ONLY):
-        at = int(page.metadata.resource_version)
-        for raw in page.items or ():
-            try:
-                version = _VERSION.decode(raw["metadata"])
-                versions[version.uid] = int(version.resource_version)
-            except (msgspec.DecodeError, KeyError, ValueError) as error:
-                raise NoProof(f"a list of {resource.name} with an object without uid or version") from error
-    if at < heads.highest:
-        raise NoProof(f"a list of {resource.name} at {at}, below {heads.highest}")
-    return Listed(versions, at)
-
-
 def untold(found: Listed, heads: Heads, namespace: str, job_name: str) -> list[str]:
     """The uids of which the stream has yet to tell a version, or the end."""
     late = [uid for uid, version in found.versions.items() if heads.lags(uid, version)]
     gone = [head for head in heads.of_job(namespace, job_name) if head.uid not in found.versions]
     return late + [head.uid for head in gone if head.resource_version <= found.resource_version]
+
+
+async def seen_of_job(client: KubeClient, resource: Resource, heads: Heads, namespace: str, job_name: str) -> Listed:
+    """A list of one job's objects. Raises ApiError, BadLine; NoProof for one that is older than what is known."""
+    found = await listed(client, resource, namespace, f"{JOB_NAME_LABEL}={job_name}")
+    if found.resource_version < heads.highest:
+        raise NoProof(f"a list of {resource.name} at {found.resource_version}, below {heads.highest}")
+    return found

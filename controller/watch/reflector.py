@@ -26,7 +26,7 @@ from controller.watch.audit import differences
 from controller.watch.gaps import Gaps
 from controller.watch.heads import Head, Heads
 from controller.watch.lines import Lines, bookmark_of, line_of
-from controller.watch.look import LOOK_SECONDS, Lags, listed, untold
+from controller.watch.look import LOOK_SECONDS, Lags, seen_of_job, untold
 from controller.watch.normalise import Normaliser
 from controller.watch.notices import may_concern_us
 from controller.watch.observation import Mark, Observation
@@ -151,7 +151,7 @@ class Reflector:
         Raises Lags when it has not within LOOK_SECONDS, and begins it again where it stopped; ApiError, Temporary.
         """
         session = self._answer
-        found = await listed(self._client, self.resource, self._heads, namespace, job_name)
+        found = await seen_of_job(self._client, self.resource, self._heads, namespace, job_name)
         try:
             async with asyncio.timeout(LOOK_SECONDS):
                 while session is not None and session is self._answer:

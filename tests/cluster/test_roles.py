@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from tests.cluster.harness import CORE, Api, ControllerProcess, Kubelet, running, until
+import yaml
+
+from tests.cluster.harness import CORE, ROOT, Api, ControllerProcess, Kubelet, running, until
 from tests.cluster.test_spine import Seed
 from tests.controlplane.server import ControlPlane
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ACCOUNT = "tfjob-controller"
-RULES = [
-    {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs"], "verbs": ["get", "list", "watch", "delete"]},
-    {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs/status"], "verbs": ["patch"]},
-    {"apiGroups": ["kubeflow.org"], "resources": ["tfjobs/finalizers"], "verbs": ["update"]},
-    {
-        "apiGroups": [""],
-        "resources": ["pods", "services"],
-        "verbs": ["get", "list", "watch", "create", "delete", "deletecollection"],
-    },
-    {"apiGroups": [""], "resources": ["events"], "verbs": ["list", "watch", "create"]},
-    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
-]
+SHIPPED = ("base", "components/one-namespace")
+"""Where the roles of an install in one namespace stand in deploy/kustomize."""
+
+
+def shipped_rules() -> list[dict[str, Any]]:
+    """The rules of those roles."""
+    files = [ROOT / "deploy" / "kustomize" / place / "objects.yaml" for place in SHIPPED]
+    objects = [each for file in files for each in yaml.safe_load_all(file.read_text()) if each]
+    return [rule for each in objects if each["kind"] == "Role" for rule in each["rules"]]
 
 
 async def kubeconfig_of_account(api: Api, plane: ControlPlane, namespace: str, folder: Path) -> Path:
-    """A kubeconfig with the token of a service account that has RULES in its namespace, and nothing else."""
+    """A kubeconfig with the token of a service account that has the shipped roles' rights, and nothing else."""
     place = f"{CORE}/namespaces/{namespace}/serviceaccounts"
     await api.call("POST", place, {"metadata": {"name": ACCOUNT}})
-    await api.call("POST", f"{RBAC}/namespaces/{namespace}/roles", {"metadata": {"name": ACCOUNT}, "rules": RULES})
+    await api.call(
+        "POST", f"{RBAC}/namespaces/{namespace}/roles", {"metadata": {"name": ACCOUNT}, "rules": shipped_rules()}
+    )
     binding = {
         "metadata": {"name": ACCOUNT},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ACCOUNT},
@@ -62,4 +64,4 @@ async def test_weakness_30_and_weakness_32_a_role_in_one_namespace_will_do(
         assert (await first.terminate(), await second.terminate()) == (0, 0)
     said = first.said() + second.said()
     assert "orbidden" not in said and "403" not in said
-    assert not any("secrets" in rule["resources"] for rule in RULES)
+    assert not any("secrets" in rule["resources"] for rule in shipped_rules())
